@@ -1,0 +1,1 @@
+"""Everything that puts the five stages to work; the names below are the library's front door."""

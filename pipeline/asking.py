@@ -1,0 +1,209 @@
+"""Asking: a request as it was given becomes a plan in which every gap is filled and every value is allowed, or is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any, get_args, get_type_hints
+
+from remit.pipeline.authority import Allowance, Narrowing, allowance, scopes_at
+from remit.pipeline.config import Config, Context, Limits, Selection
+from remit.pipeline.errors import InvalidRequest
+from remit.pipeline.fields import (
+    WHOLE,
+    list_at,
+    mapping_at,
+    member_at,
+    name_at,
+    names_at,
+    number_at,
+    one_of,
+    text_at,
+    unknown,
+    whole_at,
+    without_surrogates,
+)
+from remit.pipeline.times import BEGINNING, END, moment_at
+from remit.stages.ceiling import Ceiling
+from remit.stages.report import StageName
+from remit.stages.request import ContextWanted, Filters, Question, Request, Source, TagFilter
+
+FORMATS: tuple[str, ...] = get_args(get_type_hints(Context)["format"])
+
+LANES = ("lexical", "local", "semantic")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The packed context to be filled: `tokens` in all, of which instructions, tools and the reserve for the answer are taken."""
+
+    tokens: int
+    passages: int
+    instructions: int
+    tools: int
+    reserve: int
+    format: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A checked request: what is asked, of what part of the access, and the most it may cost.
+
+    `ceilings` has every stage; that of pack carries `room.tokens`. `postings` is the most (word, passage) pairs generate may read.
+    """
+
+    question: Question
+    narrowing: Narrowing
+    profile: str
+    ceilings: Mapping[StageName, Ceiling]
+    postings: int
+    selection: Selection
+    room: Room
+    deadline_seconds: float
+
+
+def asked(request: Request, config: Config, now: datetime) -> Plan:
+    """The plan of a request. Asks no store, no provider and no clock; `now` is aware, and what `as_of` means when it is not given.
+
+    Raises `InvalidRequest` naming the field that is wrong, as on the wire (`context.tokens`, `tags.any[2]`).
+    """
+    if not isinstance(request, Request):
+        raise InvalidRequest("request", "must be a Request")
+    profile = config.recall.profile if request.profile is None else one_of("profile", request.profile, tuple(config.recall.profiles))
+    allowed = allowance(profile, config)
+    question = _question(request, allowed, config, now)
+    narrowing = _narrowing(request, question, config.limits)
+    limits = _limits(request.ceilings, allowed)
+    room = _room(request.context, allowed, limits[StageName.PACK], config)
+    return Plan(
+        question=question,
+        narrowing=narrowing,
+        profile=profile,
+        ceilings={stage: _ceiling(limits[stage], room if stage is StageName.PACK else None) for stage in StageName},
+        postings=limits[StageName.GENERATE]["postings"],
+        selection=_selection(request.selection, config.recall.selection),
+        room=room,
+        deadline_seconds=allowed.deadline_seconds
+        if request.deadline_seconds is None
+        else number_at("deadlineSeconds", request.deadline_seconds, 0, allowed.deadline_seconds),
+    )
+
+
+def _question(request: Request, allowed: Allowance, config: Config, now: datetime) -> Question:
+    limits = config.limits
+    return Question(
+        query=without_surrogates(text_at("query", request.query, limits.query_characters)),
+        limit=config.recall.limit if request.limit is None else whole_at("limit", request.limit, 1, allowed.limit),
+        sources=_sources(request.sources),
+        project=None if request.project is None else name_at("project", request.project, limits.name_characters),
+        as_of=now if request.as_of is None else _as_of(request.as_of),
+        filters=_filters(request, limits),
+        questions=_texts("questions", request.questions, limits.questions, limits.query_characters),
+    )
+
+
+def _sources(given: Any) -> tuple[Source, ...]:
+    """The sources asked, each once, in their own order."""
+    if given is None:
+        return tuple(Source)
+    named = {member_at(f"sources[{place}]", each, Source) for place, each in enumerate(list_at("sources", given, len(Source)))}
+    return tuple(source for source in Source if source in named)
+
+
+def _as_of(given: Any) -> datetime:
+    when = moment_at("asOf", given)
+    if when in (BEGINNING, END):
+        raise InvalidRequest("asOf", "must be a moment that comes")
+    return when
+
+
+def _filters(request: Request, limits: Limits) -> Filters:
+    tags = request.tags
+    if not isinstance(tags, TagFilter):
+        raise InvalidRequest("tags", "must be an object")
+    since = None if request.created_from is None else moment_at("createdFrom", request.created_from)
+    until = None if request.created_until is None else moment_at("createdUntil", request.created_until)
+    if since is not None and until is not None and since > until:
+        raise InvalidRequest("createdFrom", "is later than createdUntil")
+    return Filters(
+        phrases=_texts("phrases", request.phrases, limits.phrases, limits.query_characters),
+        tags=TagFilter(
+            all=names_at("tags.all", tags.all, most=limits.list_items, characters=limits.name_characters),
+            any=names_at("tags.any", tags.any, most=limits.list_items, characters=limits.name_characters),
+            none=names_at("tags.none", tags.none, most=limits.list_items, characters=limits.name_characters),
+        ),
+        created_from=None if since == BEGINNING else since,
+        created_until=None if until == END else until,
+    )
+
+
+def _texts(field: str, given: Any, most: int, characters: int) -> tuple[str, ...]:
+    return tuple(
+        without_surrogates(text_at(f"{field}[{place}]", each, characters)) for place, each in enumerate(list_at(field, given, most))
+    )
+
+
+def _narrowing(request: Request, question: Question, limits: Limits) -> Narrowing:
+    return Narrowing(
+        sources=frozenset(question.sources),
+        project=question.project,
+        scopes=None if request.scopes is None else scopes_at("scopes", request.scopes, limits),
+        fact_scopes=None if request.fact_scopes is None else scopes_at("factScopes", request.fact_scopes, limits),
+    )
+
+
+def _limits(given: Any, allowed: Allowance) -> dict[StageName, dict[str, Any]]:
+    """Stage → limit → value: what is allowed, lowered to what the request states."""
+    limits = {}
+    for stage in StageName:
+        ceiling = getattr(allowed.ceilings, stage)
+        limits[stage] = {each.name: getattr(ceiling, each.name) for each in fields(ceiling)}
+    for stage, stated in mapping_at("ceilings", given).items():
+        if not isinstance(stage, str) or stage not in list(StageName):
+            raise unknown("ceilings", stage)
+        of_stage = limits[StageName(stage)]
+        for name, value in mapping_at(f"ceilings.{stage}", stated).items():
+            if name not in of_stage:
+                raise unknown(f"ceilings.{stage}", name)
+            if value is not None:
+                of_stage[name] = _lowered(f"ceilings.{stage}.{name}", value, of_stage[name])
+    return limits
+
+
+def _lowered(field: str, value: Any, allowed: Any) -> Any:
+    if field.endswith(".seconds"):
+        return number_at(field, value, 0, allowed)
+    return whole_at(field, value, 1 if field.endswith(".rounds") else 0, allowed)
+
+
+def _ceiling(limits: Mapping[str, Any], room: Room | None) -> Ceiling:
+    tokens = None if room is None else room.tokens
+    return Ceiling(items=limits["items"], seconds=limits["seconds"], tokens=tokens, rounds=limits.get("rounds", 1))
+
+
+def _selection(given: Any, configured: Selection) -> Selection:
+    """The configured thresholds, moved to what the request states, which may not be below the floor."""
+    stated = {}
+    for lane, value in mapping_at("selection", given).items():
+        if lane not in LANES:
+            raise unknown("selection", lane)
+        if value is not None:
+            stated[lane] = number_at(f"selection.{lane}", value, getattr(configured.floor, lane), 1)
+    return replace(configured, **stated) if stated else configured
+
+
+def _room(wanted: Any, allowed: Allowance, lowered: Mapping[str, Any], config: Config) -> Room:
+    """The room of the packed context: the lower of what it states itself and of what `ceilings.pack` left."""
+    if not isinstance(wanted, ContextWanted):
+        raise InvalidRequest("context", "must be an object")
+    pack = allowed.ceilings.pack
+    tokens = pack.tokens if wanted.tokens is None else whole_at("context.tokens", wanted.tokens, 0, pack.tokens)
+    passages = pack.passages if wanted.passages is None else whole_at("context.passages", wanted.passages, 0, pack.passages)
+    return Room(
+        tokens=min(tokens, lowered["tokens"]),
+        passages=min(passages, lowered["passages"]),
+        instructions=whole_at("context.instructions", wanted.instructions, 0, WHOLE),
+        tools=whole_at("context.tools", wanted.tools, 0, WHOLE),
+        reserve=whole_at("context.reserve", wanted.reserve, 0, WHOLE),
+        format=config.context.format if wanted.format is None else one_of("context.format", wanted.format, FORMATS),
+    )

@@ -1,0 +1,68 @@
+"""Crews: how many recalls of an engine may be in a stage at once, altogether and for one org, and how long they wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from remit.pipeline.config import CrewSizes
+from remit.pipeline.errors import RemitError
+from remit.stages.report import StageName
+
+
+class Overloaded(RemitError):
+    """No place came free in the time a recall may wait for one."""
+
+
+class Crews:
+    """The places of one engine. A place is held for as long as the block runs and given back however it ends."""
+
+    def __init__(self, sizes: CrewSizes) -> None:
+        self._wait_seconds = sizes.wait_seconds
+        self._per_org = sizes.per_org
+        self._stages = {
+            StageName.GENERATE: anyio.CapacityLimiter(sizes.generate),
+            StageName.DEDUPE: anyio.CapacityLimiter(sizes.rank),
+            StageName.RANK: anyio.CapacityLimiter(sizes.rank),
+            StageName.VERIFY: anyio.CapacityLimiter(sizes.verify),
+            StageName.PACK: anyio.CapacityLimiter(sizes.pack),
+        }
+        self._orgs: dict[str, tuple[anyio.CapacityLimiter, int]] = {}
+
+    @asynccontextmanager
+    async def admitted(self, org: str) -> AsyncIterator[None]:
+        """One of the org's places for a whole recall. Raises `Overloaded` when none comes free in time."""
+        limiter, users = self._orgs.get(org, (anyio.CapacityLimiter(self._per_org), 0))
+        self._orgs[org] = (limiter, users + 1)
+        try:
+            async with self._place(limiter):
+                yield
+        finally:
+            limiter, users = self._orgs[org]
+            if users == 1:
+                del self._orgs[org]
+            else:
+                self._orgs[org] = (limiter, users - 1)
+
+    @asynccontextmanager
+    async def at(self, stage: StageName) -> AsyncIterator[None]:
+        """One of the stage's places. Raises `Overloaded` when none comes free in time."""
+        async with self._place(self._stages[stage]):
+            yield
+
+    @asynccontextmanager
+    async def _place(self, limiter: anyio.CapacityLimiter) -> AsyncIterator[None]:
+        borrower = object()
+        try:
+            limiter.acquire_on_behalf_of_nowait(borrower)
+        except anyio.WouldBlock:
+            with anyio.move_on_after(self._wait_seconds) as waiting:
+                await limiter.acquire_on_behalf_of(borrower)
+            if waiting.cancelled_caught:
+                raise Overloaded from None
+        try:
+            yield
+        finally:
+            limiter.release_on_behalf_of(borrower)

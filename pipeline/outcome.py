@@ -1,0 +1,193 @@
+"""The outcome of a recall: one of four words, and why, by rules that leave no case open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from remit.pipeline.trail import StageReport
+from remit.stages.ceiling import Limit
+from remit.stages.report import Degradation, Reason, StageName
+
+
+class Outcome(StrEnum):
+    ENOUGH = "enough"
+    EXHAUSTED = "exhausted"
+    UNAVAILABLE = "unavailable"
+    NOTHING_FOUND = "nothing_found"
+
+
+class Owner(StrEnum):
+    """Whose job it is."""
+
+    CALLER = "caller"
+    OPERATOR = "operator"
+    PROVIDER = "provider"
+    SOURCE_OWNER = "source_owner"
+    AUTHORITY = "authority"
+
+
+class Code(StrEnum):
+    """Why an outcome is what it is. The list is closed; `ops/runbook.md` explains each."""
+
+    STORE_UNAVAILABLE = "store_unavailable"
+    UNSAFE_STORAGE = "unsafe_storage"
+    OVERLOADED = "overloaded"
+    DEADLINE = "deadline"
+    INTERNAL = "internal"
+    UNAUTHORISED = "unauthorised"
+    FRESHNESS = "freshness"
+    CEILING_ITEMS = "ceiling_items"
+    CEILING_SECONDS = "ceiling_seconds"
+    CEILING_TOKENS = "ceiling_tokens"
+    CEILING_POSTINGS = "ceiling_postings"
+    CEILING_ROUNDS = "ceiling_rounds"
+    STALE_SOURCES = "stale_sources"
+    TOO_WEAK = "too_weak"
+    NO_MATCH = "no_match"
+    EMBEDDING_FAILED = "embedding_failed"
+    NO_VECTORS = "no_vectors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Because:
+    """One reason of an outcome: where, what, whose job it is, whether asking again can help, and what to do next."""
+
+    stage: StageName | None
+    code: Code
+    detail: str
+    owner: Owner
+    retryable: bool
+    next: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a recall came to: fresh memories found and wanted, how many of them are in the context, and how many had to be."""
+
+    fresh: int
+    wanted: int
+    packed: int
+    minimum: int
+    context_asked: bool
+
+
+STALE = (Reason.CHANGED, Reason.MISSING, Reason.INACCESSIBLE)
+
+_CEILINGS = {
+    Limit.ITEMS: Code.CEILING_ITEMS,
+    Limit.SECONDS: Code.CEILING_SECONDS,
+    Limit.TOKENS: Code.CEILING_TOKENS,
+    Limit.POSTINGS: Code.CEILING_POSTINGS,
+    Limit.ROUNDS: Code.CEILING_ROUNDS,
+}
+
+_FAULTS: Mapping[Code, tuple[Owner, bool, str]] = {
+    Code.STORE_UNAVAILABLE: (Owner.OPERATOR, True, "see `remit doctor`, restore the store, and ask again"),
+    Code.UNSAFE_STORAGE: (Owner.OPERATOR, False, "see `remit doctor` and give the engine a restricted role"),
+    Code.OVERLOADED: (Owner.OPERATOR, True, "ask again a little later, or give the engine more places"),
+    Code.DEADLINE: (Owner.CALLER, True, "allow more time"),
+    Code.INTERNAL: (Owner.OPERATOR, False, "report the trace id to the people who run this service"),
+    Code.UNAUTHORISED: (Owner.AUTHORITY, False, "ask for a scope that is granted, or for the grant"),
+    Code.FRESHNESS: (Owner.OPERATOR, True, "restore what looks at the sources, and ask again"),
+}
+
+
+def fault(stage: StageName | None, code: Code, detail: str = "") -> Because:
+    """Why something could not be done at all."""
+    owner, retryable, following = _FAULTS[code]
+    return Because(stage=stage, code=code, detail=detail, owner=owner, retryable=retryable, next=following)
+
+
+def decided(reports: Mapping[StageName, StageReport], evidence: Evidence, faults: Sequence[Because]) -> tuple[Outcome, tuple[Because, ...]]:
+    """The outcome and its reasons. The first rule that holds decides:
+
+    1. a fault: `unavailable`, and what was found is kept;
+    2. a full page of which enough is packed: `enough`;
+    3. a ceiling cut the search while the page was not full, or left too little room to pack: `exhausted`;
+    4. nothing fresh because nobody could look at the sources: `unavailable`;
+    5. anything fresh: `enough`; else `nothing_found`.
+    """
+    if faults:
+        return Outcome.UNAVAILABLE, tuple(faults)
+    cuts = tuple(_cuts(reports, evidence))
+    if cuts:
+        return Outcome.EXHAUSTED, cuts
+    if evidence.fresh:
+        return Outcome.ENOUGH, ()
+    verify = reports[StageName.VERIFY]
+    if verify.rejected[Reason.UNVERIFIED]:
+        detail = f"{verify.rejected[Reason.UNVERIFIED]} sources could not be looked at"
+        return Outcome.UNAVAILABLE, (fault(StageName.VERIFY, Code.FRESHNESS, detail),)
+    return Outcome.NOTHING_FOUND, tuple(_nothing(reports))
+
+
+def _cuts(reports: Mapping[StageName, StageReport], evidence: Evidence) -> Iterable[Because]:
+    if evidence.fresh < evidence.wanted:
+        for stage in (StageName.GENERATE, StageName.DEDUPE, StageName.RANK, StageName.VERIFY):
+            limit = reports[stage].exhausted
+            if limit is not None and not (limit is Limit.POSTINGS and evidence.fresh):
+                yield _cut(reports[stage], limit)
+    limit = reports[StageName.PACK].exhausted
+    if limit is not None and evidence.context_asked and evidence.packed < min(evidence.minimum, max(1, evidence.fresh)):
+        yield _cut(reports[StageName.PACK], limit)
+
+
+def _cut(report: StageReport, limit: Limit) -> Because:
+    lost = ", ".join(f"{count} {reason}" for reason, count in sorted(report.rejected.items()))
+    return Because(
+        stage=report.stage,
+        code=_CEILINGS[limit],
+        detail=f"received {report.received}, returned {report.returned}" + (f"; {lost}" if lost else ""),
+        owner=Owner.CALLER,
+        retryable=limit is Limit.SECONDS,
+        next=f"allow {report.stage} more {limit}, or ask more narrowly",
+    )
+
+
+def _nothing(reports: Mapping[StageName, StageReport]) -> Iterable[Because]:
+    generate, verify = reports[StageName.GENERATE], reports[StageName.VERIFY]
+    stale = sum(verify.rejected[reason] for reason in STALE)
+    if stale:
+        yield Because(
+            stage=StageName.VERIFY,
+            code=Code.STALE_SOURCES,
+            detail=f"{stale} memories no longer match their source",
+            owner=Owner.SOURCE_OWNER,
+            retryable=False,
+            next="take the changed sources in again",
+        )
+    elif generate.rejected[Reason.WEAK]:
+        yield _unmatched(Code.TOO_WEAK, f"{generate.rejected[Reason.WEAK]} memories share too little with the question")
+    else:
+        yield _unmatched(Code.NO_MATCH, "no memory in the declared scope matches")
+    if Degradation.EMBEDDING_FAILED in generate.degraded:
+        yield Because(
+            stage=StageName.GENERATE,
+            code=Code.EMBEDDING_FAILED,
+            detail="words alone were searched",
+            owner=Owner.PROVIDER,
+            retryable=True,
+            next="restore the embedding provider, and ask again",
+        )
+    if Degradation.NO_VECTORS in generate.degraded:
+        yield Because(
+            stage=StageName.GENERATE,
+            code=Code.NO_VECTORS,
+            detail="words alone were searched",
+            owner=Owner.OPERATOR,
+            retryable=False,
+            next="see `remit doctor`",
+        )
+
+
+def _unmatched(code: Code, detail: str) -> Because:
+    return Because(
+        stage=StageName.GENERATE,
+        code=code,
+        detail=detail,
+        owner=Owner.CALLER,
+        retryable=False,
+        next="ask in other words, or in a wider scope that is granted",
+    )

@@ -1,0 +1,85 @@
+"""What every store can do, and what it tells of itself. One behaviour suite runs against all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from remit.pipeline.storage.entry import Entry, Receipt
+from remit.stages.access import Access
+from remit.stages.evidence import Memory, MemoryId, PassageId
+from remit.stages.ports import Finder, Reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What the store at hand can do, read from it and never remembered from another.
+
+    `vectors` is None when vectors can be searched, else why not. `facts` are lines for `remit doctor`: name → value.
+    """
+
+    vectors: str | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something about the store that is not as it should be, and the fix."""
+
+    code: str
+    detail: str
+    fix: str
+
+
+class Store(Finder, Reader, Protocol):
+    """A place where memories live. Methods raise `StorageUnavailable` when it cannot be asked, and leave nothing half done."""
+
+    async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
+        """Writes what `access` may write, one receipt an entry, in order; durable when it returns.
+
+        One by one: unchanged digest → `unchanged` (version stays); another digest → `replaced`, version + 1, all old passages, words
+        and vectors gone; new → `stored`, version 1. A used `key` with other content or another id → refused `key_conflict`; with the
+        same content → the receipt of the first write. `supersedes` marks those memories, when access reaches them; one it does not
+        reach, or that is not there, → refused `unknown_reference`, alike. A memory that exists on a shelf that access does not reach →
+        refused `not_authorised`. A refusal never touches the other entries.
+        """
+        ...
+
+    async def passages_of(self, memory: MemoryId, access: Access) -> Sequence[PassageId]:
+        """The passages of a memory on a shelf that access reaches, whether or not it still stands; else nothing."""
+        ...
+
+    async def brief(self, access: Access, *, pinned: int, important: int, recent: int) -> Sequence[Memory]:
+        """Standing memories for a start-up brief: pinned facts, then facts by importance, then sessions, latest first.
+
+        Each group is ordered (facts: importance down, then id by code point; sessions: age, then id) and no longer than its number;
+        pinned facts are not repeated among the important ones.
+        """
+        ...
+
+    async def coverage(self, space: str, access: Access) -> tuple[int, int]:
+        """How many standing passages in reach have a vector of this space, and how many there are."""
+        ...
+
+    async def roots(self) -> Sequence[str]:
+        """Folders and files in which `file:` origins may be read."""
+        ...
+
+    async def add_root(self, path: str) -> None: ...
+
+    async def capabilities(self) -> Capabilities: ...
+
+    async def faults(self) -> Sequence[Fault]:
+        """What is wrong with the store as it stands: broken indexes, rows and indexes that disagree, another analyser's words."""
+        ...
+
+    async def reindexed(self, entries: Sequence[Entry]) -> None:
+        """Replaces passages, words and vectors of memories that already stand here; versions stay."""
+        ...
+
+    async def records(self, after: MemoryId | None, most: int) -> Sequence[tuple[str, Entry]]:
+        """For maintenance by the host: (org, entry) in order of (org, source, id), passages left out."""
+        ...
+
+    async def close(self) -> None: ...

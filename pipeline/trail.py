@@ -1,0 +1,149 @@
+"""The trail of one recall: what each stage told, as spans, log lines and the five entries of `meta.stages`."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, TypeVar
+
+import anyio
+import structlog
+from opentelemetry import trace
+from opentelemetry.trace import Span
+
+from remit.stages.ceiling import Ceiling, Limit
+from remit.stages.report import Degradation, Reason, StageName, Staged, Unbalanced
+
+ROOT = "search_memory"
+"""Name of the root span: what the GenAI conventions call looking something up in a memory."""
+
+S = TypeVar("S", bound=Staged[Any])
+
+
+class Log:
+    """Events of this package through structlog: as the host configured it, or else quietly through standard logging."""
+
+    def __init__(self) -> None:
+        self._quiet = structlog.wrap_logger(
+            logging.getLogger("remit"),
+            wrapper_class=structlog.stdlib.BoundLogger,
+            processors=[structlog.stdlib.filter_by_level, structlog.processors.KeyValueRenderer()],
+        )
+
+    def info(self, event: str, **values: str | bool | int | float) -> None:
+        if structlog.is_configured():
+            structlog.get_logger("remit").info(event, **values)
+        elif logging.getLogger("remit").isEnabledFor(logging.INFO):
+            self._quiet.info(event, **values)
+
+    def error(self, event: str, **values: str | bool | int | float) -> None:
+        (structlog.get_logger("remit") if structlog.is_configured() else self._quiet).error(event, **values)
+
+
+log = Log()
+
+
+@dataclass(slots=True, kw_only=True)
+class StageReport:
+    """What one stage did in one recall, all its rounds together. `outcome` is done, exhausted, unavailable, cancelled or skipped."""
+
+    stage: StageName
+    ceiling: Ceiling
+    received: int = 0
+    returned: int = 0
+    rejected: Counter[Reason] = field(default_factory=Counter)
+    exhausted: Limit | None = None
+    degraded: list[Degradation] = field(default_factory=list)
+    outcome: str = "skipped"
+    seconds: float = 0.0
+
+    def add(self, staged: Staged[Any]) -> None:
+        self.received += staged.received
+        self.returned += len(staged.kept)
+        self.rejected.update(staged.rejected)
+        self.degraded += [each for each in staged.degraded if each not in self.degraded]
+        self.exhausted = staged.exhausted or self.exhausted
+        self.outcome = "exhausted" if self.exhausted else "done"
+
+
+def attributes(report: StageReport) -> dict[str, str | bool | int | float]:
+    """A report as flat values, for a span, a log line or a metric alike: names, counts and limits, never content."""
+    values: dict[str, str | bool | int | float] = {
+        "remit.stage": report.stage.value,
+        "remit.outcome": report.outcome,
+        "remit.received": report.received,
+        "remit.returned": report.returned,
+        "remit.ceiling.items": report.ceiling.items,
+        "remit.ceiling.seconds": report.ceiling.seconds,
+    }
+    if report.ceiling.tokens is not None:
+        values["remit.ceiling.tokens"] = report.ceiling.tokens
+    if report.exhausted is not None:
+        values["remit.exhausted"] = report.exhausted.value
+    if report.degraded:
+        values["remit.degraded"] = ",".join(sorted(report.degraded))
+    for reason, count in sorted(report.rejected.items()):
+        values[f"remit.rejected.{reason}"] = count
+    return values
+
+
+class Trail:
+    """Follows one recall through its stages. Everything a stage is given must have come out of the stage before it."""
+
+    def __init__(self, ceilings: Mapping[StageName, Ceiling]) -> None:
+        self.reports = {stage: StageReport(stage=stage, ceiling=ceilings[stage]) for stage in StageName}
+
+    async def follow(self, stage: StageName, work: Callable[[], Awaitable[S]]) -> S:
+        """Runs one stage inside its span and keeps what it tells, also when it fails or is cancelled."""
+        report = self.reports[stage]
+        started = perf_counter()
+        with _tracer().start_as_current_span(stage.value, record_exception=False, set_status_on_exception=False) as span:
+            try:
+                staged = await work()
+                report.add(staged)
+                return staged
+            except anyio.get_cancelled_exc_class():
+                report.outcome = "cancelled"
+                raise
+            except Exception:
+                report.outcome = "unavailable"
+                raise
+            finally:
+                report.seconds += perf_counter() - started
+                tell(span, report)
+
+    def balance(self) -> None:
+        """Raises `Unbalanced` when something was lost between two stages."""
+        stages = [report for report in self.reports.values() if report.outcome in ("done", "exhausted")]
+        for before, after in zip(stages, stages[1:], strict=False):
+            if before.returned != after.received:
+                raise Unbalanced(f"{before.stage} returned {before.returned}, {after.stage} received {after.received}")
+
+
+def tell(span: Span, report: StageReport) -> None:
+    """One report to its span and the log, with the same keys."""
+    values = attributes(report)
+    span.set_attributes(values)
+    log.info("stage", **values)
+
+
+@contextmanager
+def root_span(sources: Sequence[str], limit: int, profile: str) -> Iterator[Span]:
+    """The span of one recall. Its attributes are settings, counts and the outcome; never the question."""
+    first = {"gen_ai.operation.name": ROOT, "remit.sources": ",".join(sources), "remit.limit": limit, "remit.profile": profile}
+    with _tracer().start_as_current_span(ROOT, attributes=first, record_exception=False, set_status_on_exception=False) as span:
+        yield span
+
+
+def trace_id(span: Span) -> str | None:
+    """The trace's id as 32 hex digits, or None when nobody records traces."""
+    context = span.get_span_context()
+    return trace.format_trace_id(context.trace_id) if context.is_valid else None
+
+
+def _tracer() -> trace.Tracer:
+    return trace.get_tracer("remit")

@@ -1,0 +1,244 @@
+"""A memory on its way through the stages: Hit → Candidate → Ranked → Fresh → Card, each made by one stage only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from remit.stages.access import Label
+from remit.stages.request import Source
+
+
+class Lane(StrEnum):
+    """A way of finding that votes in the fusion, in the order in which votes are added."""
+
+    SEMANTIC = "semantic"
+    LOCAL = "local"
+    LEXICAL = "lexical"
+
+    @property
+    def vector(self) -> bool:
+        return self is not Lane.LEXICAL
+
+
+class Route(StrEnum):
+    """One pass of a lane."""
+
+    LEXICAL = "lexical"
+    LOCAL_APPROXIMATE = "local.approximate"
+    LOCAL_EXACT = "local.exact"
+    SEMANTIC_APPROXIMATE = "semantic.approximate"
+    SEMANTIC_EXACT = "semantic.exact"
+    RECENT = "recent"
+
+
+class Status(StrEnum):
+    """Whether a doc is in use."""
+
+    ACTIVE = "active"
+    ARCHIVED = "archived"
+    MISSING = "missing"
+
+
+class Trust(StrEnum):
+    VERIFIED = "verified"
+    STATED = "stated"
+    UNTRUSTED = "untrusted"
+
+
+class MatchedBy(StrEnum):
+    LEXICAL = "lexical"
+    VECTOR = "vector"
+    BOTH = "both"
+
+
+class MemoryId(NamedTuple):
+    """A memory's name inside its org, written `source:id`. Sorts by source, then id by code point."""
+
+    source: Source
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.id}"
+
+
+class PassageId(NamedTuple):
+    """One passage of a memory: facts and sessions have only passage 0, a doc has one for each chunk."""
+
+    memory: MemoryId
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """What ranking needs to know of a passage; no text. `key` is the store's own number for it and means nothing elsewhere.
+
+    `aged_from` is what a session's age is counted from; `importance` is 0…1.
+    """
+
+    key: int
+    passage: PassageId
+    scope: str
+    version: int
+    aged_from: datetime
+    importance: float = 0.0
+    pinned: bool = False
+    status: Status = Status.ACTIVE
+
+    @property
+    def memory(self) -> MemoryId:
+        return self.passage.memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a memory came from, and what freshness looks at again. `sha256` is lower-case hex of the bytes at `uri`."""
+
+    uri: str
+    version: str | None = None
+    sha256: str | None = None
+    project: str | None = None
+    conversation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Something a memory says. Same `about`, other `says` is a dispute; a plain claim has no `about`."""
+
+    says: str
+    about: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One passage as it stands in the store at the moment it was read, with its text and all of its provenance.
+
+    `start` and `end` are byte offsets of the passage in the doc's UTF-8 text.
+    """
+
+    passage: PassageId
+    version: int
+    label: Label
+    title: str
+    text: str
+    created_at: datetime
+    ended_at: datetime | None = None
+    importance: float = 0.0
+    pinned: bool = False
+    status: Status = Status.ACTIVE
+    trust: Trust = Trust.STATED
+    origin: Origin | None = None
+    tags: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    disputes: tuple[MemoryId, ...] = ()
+    derived_from: tuple[MemoryId, ...] = ()
+    start: int = 0
+    end: int = 0
+
+    @property
+    def id(self) -> MemoryId:
+        return self.passage.memory
+
+    @property
+    def scope(self) -> str:
+        return self.label.shelf.scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One passage found by one route. Only `generate` makes these. `place` is 0-based inside lane and source."""
+
+    outline: Outline
+    lane: Lane
+    route: Route
+    place: int
+    strength: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One passage with every lane that found it, each once, at its best place. Only `dedupe` makes these."""
+
+    outline: Outline
+    ranks: Mapping[Lane, int]
+    routes: tuple[Route, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A candidate in its final order. Only `rank` makes these. `score` is `fused × boost × scope`, rounded to 12 decimals.
+
+    Of a doc `candidate` is the best passage, `ranks` the best place any of its passages has in each lane, and `others` are
+    its other passages that were found, best first.
+    """
+
+    candidate: Candidate
+    ranks: Mapping[Lane, int]
+    fused: float
+    boost: float
+    scope: float
+    score: float
+    others: tuple[Candidate, ...] = ()
+
+    @property
+    def outline(self) -> Outline:
+        return self.candidate.outline
+
+    @property
+    def chunks(self) -> int:
+        return 1 + len(self.others)
+
+    @property
+    def matched_by(self) -> MatchedBy:
+        vector, lexical = any(lane.vector for lane in self.ranks), Lane.LEXICAL in self.ranks
+        if vector and lexical:
+            return MatchedBy.BOTH
+        return MatchedBy.VECTOR if vector else MatchedBy.LEXICAL
+
+
+class Verdict(StrEnum):
+    """What looking again at a source found."""
+
+    FRESH = "fresh"
+    CHANGED = "changed"
+    MISSING = "missing"
+    INACCESSIBLE = "inaccessible"
+    UNVERIFIED = "unverified"
+    UNWATCHED = "unwatched"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh:
+    """A ranked memory that was just read again and whose source was looked at. Only `verify` makes these.
+
+    `checked_at` is None when nobody can look at its source (no checker for that kind of origin).
+    """
+
+    ranked: Ranked
+    memory: Memory
+    checked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One piece of evidence as the caller gets it. Only `pack` makes these.
+
+    `tokens` counts its rendered passage; `cite` is its mark in the packed context, and how an answer should refer to it.
+    """
+
+    rank: int
+    fresh: Fresh
+    cite: str
+    tokens: int
+    packed: bool
+
+    @property
+    def ranked(self) -> Ranked:
+        return self.fresh.ranked
+
+    @property
+    def memory(self) -> Memory:
+        return self.fresh.memory

@@ -1,0 +1,185 @@
+"""Candidate generation: ask every lane side by side, inside the caller's access, and propose what clears its rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+import numpy as np
+
+from remit.stages.access import Access
+from remit.stages.bm25 import Scored, Words
+from remit.stages.ceiling import Ceiling, Limit
+from remit.stages.evidence import Hit, Lane, MemoryId, Route
+from remit.stages.lanes import Proposed, hits_of, lexical, proposed_by_vectors, proposed_by_words, shortlist
+from remit.stages.near import edits_allowed, near_words
+from remit.stages.ports import Embedder, Finder, Found, Postings, Probe, Wanted
+from remit.stages.report import Degradation, Reason, Staged
+from remit.stages.request import Filters, Source
+from remit.stages.selection import Selection
+from remit.stages.terms import Terms
+
+STORE_PART = 0.9
+"""The part of the stage's time a store may use, so that what it had found by then can still be told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """What is looked for: the question's text and words, what hits must be beyond readable, and, of earlier rounds, the memories
+    that were seen and how many places each lane has given away in each source."""
+
+    text: str
+    terms: Terms
+    filters: Filters = Filters()
+    seen: frozenset[MemoryId] = frozenset()
+    taken: Mapping[tuple[Lane, Source], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated(Staged[Hit]):
+    """The hits, and how they were found: `routes` says `ran` or why not; `near` the words tried for an unknown one;
+    `left_out` the words too common to look up; `thresholds` what each vector lane had to reach; `scores` of all that held a word.
+    `coverage` is, for each vector lane, how many passages in reach have a vector of its space, and how many there are."""
+
+    routes: Mapping[Route, str] = field(default_factory=dict)
+    coverage: Mapping[Lane, tuple[int, int]] = field(default_factory=dict)
+    near: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    thresholds: Mapping[Lane, float] = field(default_factory=dict)
+    scores: Scored | None = None
+    proposals: tuple[Proposed, ...] = ()
+
+
+async def generate(
+    lookup: Lookup,
+    *,
+    access: Access,
+    finder: Finder,
+    embedders: Sequence[Embedder],
+    words: Words,
+    selection: Selection,
+    postings: int,
+    ceiling: Ceiling,
+) -> Generated:
+    """Proposes at most `ceiling.items` passages per lane and source, strongest first.
+
+    `received` counts every passage a lane looked at. Out of time, the stage tells what it had: nothing, or what the store had by then.
+    """
+    if ceiling.items <= 0 or ceiling.seconds <= 0:
+        return Generated(received=0, kept=(), exhausted=Limit.ITEMS if ceiling.items <= 0 else Limit.SECONDS)
+    with anyio.move_on_after(ceiling.seconds):
+        probes, failed = await _probes(lookup.text, embedders)
+        wanted = Wanted(
+            words=_looked_up(lookup.terms),
+            probes=probes,
+            filters=lookup.filters,
+            rows=ceiling.items,
+            postings=postings,
+            seconds=ceiling.seconds * STORE_PART,
+            without=lookup.seen,
+        )
+        found = await finder.find(wanted, access)
+        near, found = await _with_near_words(lookup.terms, found, wanted, finder=finder, access=access, words=words)
+        scores = lexical(lookup.terms, found, near, words)
+        thresholds = {
+            each.lane: selection.threshold(each.lane, found.compared.get(each.lane, 0), each.vector.size) for each in probes
+        }
+        proposals = _proposals(lookup, scores, found, probes, thresholds, selection)
+        keys: set[int] = set().union(*(shortlist(each, ceiling.items).tolist() for each in proposals))
+        outlines = await finder.outlines(sorted(keys), access) if keys else {}
+        hits = [hits_of(each, outlines, ceiling.items, lookup.taken.get((each.lane, each.source), 0)) for each in proposals]
+        generated = _told(proposals, hits, found, most=ceiling.items)
+        return replace(
+            generated,
+            degraded=found.degraded + _degraded(near, failed),
+            routes=found.routes,
+            coverage={probe.lane: (found.compared.get(probe.lane, 0), found.passages) for probe in probes},
+            near=near,
+            left_out=found.left_out,
+            thresholds=thresholds,
+            scores=scores,
+            proposals=proposals,
+        )
+    return Generated(received=0, kept=(), exhausted=Limit.SECONDS)
+
+
+async def _probes(text: str, embedders: Sequence[Embedder]) -> tuple[tuple[Probe, ...], bool]:
+    """The question's vector in each stream, embedded once; an embedder that fails or answers nonsense costs its stream only."""
+    probes, failed = [], False
+    for embedder in embedders:
+        try:
+            vector = np.asarray((await embedder.embed([text]))[0], dtype=np.float32)
+        except Exception:  # any fault of a provider, told as `embedding_failed`: words must still answer
+            failed = True
+            continue
+        if vector.shape != (embedder.dimensions,) or not np.isfinite(vector).all():
+            failed = True
+        elif vector.any():
+            probes.append(Probe(lane=embedder.lane, space=embedder.space, vector=vector))
+    return tuple(probes), failed
+
+
+def _looked_up(terms: Terms) -> tuple[str, ...]:
+    return tuple(term.text for term in terms.words if not term.stop) + terms.aliases
+
+
+async def _with_near_words(
+    terms: Terms, found: Found, wanted: Wanted, *, finder: Finder, access: Access, words: Words
+) -> tuple[dict[str, tuple[str, ...]], Found]:
+    """For words that stand nowhere in scope: the caller's own near words, and where those stand."""
+    unknown = [term.text for term in terms.words if not term.stop and _unknown(term.text, found) and edits_allowed(term.text, words)]
+    if not unknown or not words.near_most or found.exhausted is Limit.SECONDS:
+        return {}, found
+    shortest = min(len(word) - edits_allowed(word, words) for word in unknown)
+    longest = max(len(word) + edits_allowed(word, words) for word in unknown)
+    vocabulary = await finder.vocabulary(shortest, longest, access)
+    guesses = {word: close for word in unknown if (close := near_words(word, vocabulary, words))}
+    if not guesses:
+        return {}, found
+    more = tuple(sorted({word for close in guesses.values() for word in close} - found.postings.keys()))
+    room = wanted.postings - sum(each.keys.size for each in found.postings.values())
+    nearby = await finder.find(replace(wanted, words=more, probes=(), postings=max(0, room)), access)
+    postings: dict[str, Postings] = {**found.postings, **nearby.postings}
+    near = {word: standing for word, close in guesses.items() if (standing := tuple(each for each in close if _stands(each, postings)))}
+    return near, replace(found, postings=postings, left_out=found.left_out + nearby.left_out, exhausted=found.exhausted or nearby.exhausted)
+
+
+def _unknown(word: str, found: Found) -> bool:
+    return word in found.postings and found.postings[word].keys.size == 0
+
+
+def _stands(word: str, postings: Mapping[str, Postings]) -> bool:
+    return word in postings and postings[word].keys.size > 0
+
+
+def _proposals(
+    lookup: Lookup, scores: Scored, found: Found, probes: Sequence[Probe], thresholds: Mapping[Lane, float], selection: Selection
+) -> tuple[Proposed, ...]:
+    of_lane = {probe.lane: probe for probe in probes}
+    by_vectors = [proposed_by_vectors(each, of_lane[each.lane], thresholds[each.lane]) for each in found.neighbours]
+    phrased, first_round = bool(lookup.filters.phrases), not lookup.seen
+    return (*by_vectors, *proposed_by_words(scores, found, selection, phrased=phrased, first_round=first_round))
+
+
+def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], found: Found, *, most: int) -> Generated:
+    rejected: Counter[Reason] = Counter(found.dead)
+    cut = any(each.more for each in found.neighbours)
+    for proposal, kept in zip(proposals, hits, strict=True):
+        over = max(0, proposal.keys.size - most)
+        rejected.update(proposal.rejected)
+        rejected[Reason.OVER_CEILING] += over
+        rejected[Reason.GONE] += proposal.keys.size - over - len(kept)
+        cut = cut or over > 0
+    return Generated(
+        received=sum(found.dead.values()) + sum(each.seen for each in proposals),
+        kept=tuple(hit for kept in hits for hit in kept),
+        rejected={reason: count for reason, count in rejected.items() if count},
+        exhausted=found.exhausted or (Limit.ITEMS if cut else None),
+    )
+
+
+def _degraded(near: Mapping[str, tuple[str, ...]], embedding_failed: bool) -> tuple[Degradation, ...]:
+    told = {Degradation.NEAR_WORDS: bool(near), Degradation.EMBEDDING_FAILED: embedding_failed}
+    return tuple(each for each, so in told.items() if so)

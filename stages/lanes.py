@@ -1,0 +1,139 @@
+"""The two lanes of a search: from what a store found to the passages a lane proposes, scored and best first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remit.stages.bm25 import Scored, Weighed, Words, information, scored
+from remit.stages.evidence import Hit, Lane, Outline, Route
+from remit.stages.ports import Found, Neighbours, Postings, Probe
+from remit.stages.report import Reason
+from remit.stages.request import Source
+from remit.stages.selection import Selection, similarities
+from remit.stages.terms import Terms
+
+SOURCES = tuple(Source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed:
+    """What one lane and route proposes of one source: parallel arrays of keys and strengths, in no order yet.
+
+    `seen` is how many passages the lane looked at for it; what it did not propose is in `rejected`.
+    """
+
+    lane: Lane
+    route: Route
+    source: Source
+    keys: NDArray[np.int64]
+    strengths: NDArray[np.float64]
+    seen: int
+    rejected: Mapping[Reason, int]
+
+
+def weighed(terms: Terms, postings: Mapping[str, Postings], near: Mapping[str, Sequence[str]], passages: int, rules: Words) -> list[Weighed]:
+    """Every word that counts, with its weight: words of the question, near words for unknown ones, aliases that were met.
+
+    A word that stands nowhere in scope still adds to the information asked for, so that a question about something
+    the memory does not know is not answered by its commonplace words.
+    """
+    counted: list[Weighed] = []
+    for term in terms.words:
+        if term.stop or term.text not in postings:
+            continue
+        holding = postings[term.text].keys.size
+        if holding:
+            counted.append(Weighed(term.text, term.weight, term.weight * information(holding, passages)))
+        elif term.text in near:
+            weight = term.weight * rules.near_weight
+            counted += [Weighed(word, weight, weight * information(postings[word].keys.size, passages)) for word in near[term.text]]
+        else:
+            counted.append(Weighed(term.text, 0.0, term.weight * rules.unknown_weight * information(0, passages)))
+    counted += [Weighed(alias, rules.alias_weight, 0.0, alias=True) for alias in terms.aliases if _held(alias, postings)]
+    return counted
+
+
+def _held(word: str, postings: Mapping[str, Postings]) -> bool:
+    return word in postings and postings[word].keys.size > 0
+
+
+def lexical(terms: Terms, found: Found, near: Mapping[str, Sequence[str]], rules: Words) -> Scored:
+    """BM25 scores and shares of information of every passage that holds a word of the question."""
+    words = weighed(terms, found.postings, near, found.passages, rules)
+    return scored(words, found.postings, passages=found.passages, total_words=found.words, rules=rules)
+
+
+def proposed_by_words(scores: Scored, found: Found, selection: Selection, *, phrased: bool, first_round: bool) -> list[Proposed]:
+    """Per source, the passages that carry enough of the question, or one of its phrases, or are called by another name.
+
+    What the filters leave out is counted once, in the first round; later rounds leave out what was seen as well.
+    """
+    eligible = np.ones(scores.keys.size, dtype=np.bool_) if found.eligible is None else np.isin(scores.keys, found.eligible)
+    strong = (scores.shares >= selection.lexical) | scores.aliased | phrased
+    proposals = []
+    for index, source in enumerate(SOURCES):
+        here = scores.sources == index
+        chosen = here & eligible & strong
+        weak = int(np.count_nonzero(here & eligible & ~strong))
+        filtered = int(np.count_nonzero(here & ~eligible)) if first_round else 0
+        kept = int(np.count_nonzero(chosen))
+        if kept or weak or filtered:
+            proposals.append(
+                Proposed(
+                    lane=Lane.LEXICAL,
+                    route=Route.LEXICAL,
+                    source=source,
+                    keys=scores.keys[chosen],
+                    strengths=scores.scores[chosen],
+                    seen=kept + weak + filtered,
+                    rejected={Reason.WEAK: weak, Reason.FILTERED: filtered},
+                )
+            )
+    return proposals
+
+
+def proposed_by_vectors(neighbours: Neighbours, probe: Probe, threshold: float) -> Proposed:
+    """The neighbours whose similarity, computed again from their vectors, reaches the threshold."""
+    likeness = similarities(probe.vector, neighbours.vectors)
+    strong = likeness >= threshold
+    return Proposed(
+        lane=neighbours.lane,
+        route=neighbours.route,
+        source=neighbours.source,
+        keys=neighbours.keys[strong],
+        strengths=likeness[strong],
+        seen=neighbours.keys.size,
+        rejected={Reason.WEAK: int(np.count_nonzero(~strong))},
+    )
+
+
+def shortlist(proposal: Proposed, most: int) -> NDArray[np.int64]:
+    """The keys that can be among the `most` strongest: all of them, or those at least as strong as the last one that fits."""
+    if proposal.keys.size <= most:
+        return proposal.keys
+    if most <= 0:
+        return proposal.keys[:0]
+    last = np.partition(proposal.strengths, proposal.keys.size - most)[proposal.keys.size - most]
+    likely: NDArray[np.int64] = proposal.keys[proposal.strengths >= last]
+    return likely
+
+
+def hits_of(proposal: Proposed, outlines: Mapping[int, Outline], most: int, taken: int) -> list[Hit]:
+    """The hits of one proposal, strongest first, equal ones by id: the `most` best that can still be read.
+
+    Places go on after the `taken` ones that earlier rounds proposed.
+    """
+    places = [
+        (-strength, outline.passage, outline)
+        for key, strength in zip(proposal.keys.tolist(), proposal.strengths.tolist(), strict=True)
+        if (outline := outlines.get(key)) is not None
+    ]
+    places.sort(key=lambda each: each[:2])
+    return [
+        Hit(outline=outline, lane=proposal.lane, route=proposal.route, place=place, strength=-weakness)
+        for place, (weakness, _, outline) in enumerate(places[:most], start=taken)
+    ]

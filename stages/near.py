@@ -1,0 +1,35 @@
+"""Near words: what a word that stands nowhere in the caller's scope was probably meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
+from remit.stages.bm25 import Words
+
+
+def edits_allowed(word: str, rules: Words) -> int:
+    """How many typing errors a word of this length may hold: none in a short one or one with digits, then one, then two."""
+    if len(word) < rules.near_shortest or not word.isalpha():
+        return 0
+    return 2 if len(word) >= rules.near_two_edits else 1
+
+
+def near_words(word: str, vocabulary: Sequence[str], rules: Words) -> tuple[str, ...]:
+    """The closest words of the vocabulary within the allowed edits, at most `near_most`, closest first, then by code point.
+
+    An edit inserts, deletes, replaces one character or swaps two neighbours. A word that merely begins the other is another
+    word, not a typing error. Only words of the smallest distance found are returned.
+    """
+    allowed = edits_allowed(word, rules)
+    if not allowed or not rules.near_most:
+        return ()
+    close = [
+        (distance, other)
+        for other, distance, _ in process.extract(word, vocabulary, scorer=OSA.distance, score_cutoff=allowed, limit=None)
+        if other.isalpha() and len(other) >= rules.near_shortest and not other.startswith(word) and not word.startswith(other)
+    ]
+    closest = min(close, default=(0, ""))[0]
+    return tuple(sorted(other for distance, other in close if distance == closest))[: rules.near_most]

@@ -1,0 +1,140 @@
+"""What the stages need from outside. Each port is a promise; stores, embedders, checkers and tokenizers keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remit.stages.access import Access
+from remit.stages.ceiling import Limit
+from remit.stages.evidence import Lane, Memory, MemoryId, Outline, PassageId, Route, Verdict
+from remit.stages.report import Degradation, Reason
+from remit.stages.request import Filters, Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A query vector of one stream: `vector` is float32 of shape (dimensions,), `space` names model, revision and dimensions."""
+
+    lane: Lane
+    space: str
+    vector: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What generate asks of a store in one go. `rows` bounds what a vector route returns per source,
+    `postings` how many (word, passage) pairs may be read; `without` are memories already seen in an earlier round."""
+
+    words: tuple[str, ...]
+    probes: tuple[Probe, ...]
+    filters: Filters
+    rows: int
+    postings: int
+    seconds: float
+    without: frozenset[MemoryId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """Where one word stands: parallel int64 arrays, one place per in-scope passage, in ascending order of `keys`.
+
+    `keys` are passages, `counts` how often the word stands in each, `lengths` how many words each has, `sources` the
+    index of its source in `tuple(Source)`.
+    """
+
+    keys: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    sources: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The nearest in-scope passages of one vector route and source: `keys` int64 (n,), `vectors` float32 (n, dimensions)."""
+
+    route: Route
+    lane: Lane
+    source: Source
+    keys: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """All a store found for one `Wanted`, a function of the rows this access may read and of nothing else.
+
+    `passages` and `words` are how many passages the access reaches and how many words they hold together, filters aside.
+    `postings` has an entry for every word that was looked up, empty arrays when it stands nowhere; a word that would have passed
+    the postings ceiling is in `left_out` instead. `eligible` holds the passages that pass the filters (None: all do).
+    `dead` counts passages that hold a word but no longer stand, by reason. `routes` says for each route `ran` or why not.
+    `compared` is how many vectors each lane may reach in scope. `exhausted` names a limit that cut the work.
+    """
+
+    passages: int = 0
+    words: int = 0
+    postings: Mapping[str, Postings] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    neighbours: tuple[Neighbours, ...] = ()
+    compared: Mapping[Lane, int] = field(default_factory=dict)
+    eligible: NDArray[np.int64] | None = None
+    dead: Mapping[Reason, int] = field(default_factory=dict)
+    routes: Mapping[Route, str] = field(default_factory=dict)
+    degraded: tuple[Degradation, ...] = ()
+    exhausted: Limit | None = None
+
+
+class Finder(Protocol):
+    """Finds passages inside an access. Every method returns in-scope rows only, whatever else is in the store.
+
+    Raises `StorageUnavailable` when the store cannot be asked.
+    """
+
+    async def find(self, wanted: Wanted, access: Access) -> Found: ...
+
+    async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
+        """The outlines of these passages; one that may not be read (any more) is absent."""
+        ...
+
+    async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
+        """The distinct plain words of `shortest`…`longest` characters that stand on shelves the access reaches, sorted."""
+        ...
+
+
+class Reader(Protocol):
+    """Reads passages again, at this moment, for this access."""
+
+    async def read(self, passages: Sequence[PassageId], access: Access) -> Mapping[PassageId, Memory]:
+        """The passages that exist on a shelf the access reaches, with the label they have now; the rest is absent."""
+        ...
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors of one space. `space` is stable text; two spaces are never compared."""
+
+    lane: Lane
+    space: str
+    dimensions: int
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """float32 of shape (len(texts), dimensions); a zero row for a text with nothing to embed."""
+        ...
+
+
+class Checker(Protocol):
+    """Says which of these memories still match their source, for this access. One it says nothing of is unverified."""
+
+    async def still_true(self, memories: Sequence[Memory], access: Access) -> Mapping[MemoryId, Verdict]: ...
+
+
+class TokenCounter(Protocol):
+    """Counts tokens of a whole text as the caller's model would. Special-token text counts as plain text."""
+
+    name: str
+
+    async def count(self, text: str) -> int: ...

@@ -1,0 +1,79 @@
+"""Rank: fuse the lanes, boost, collapse the passages of a document, and put all in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from remit.stages.boosts import Boosts, affinity, boost_of
+from remit.stages.ceiling import Ceiling, Limit
+from remit.stages.evidence import Candidate, Lane, MemoryId, Ranked, Status
+from remit.stages.fusion import Fusion, reciprocal_rank
+from remit.stages.report import Reason, Staged
+from remit.stages.request import Source
+
+DECIMALS = 12
+"""Scores are rounded to this many decimals before they are compared, so that equal means equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankRules:
+    """All that decides an order: fusion, boosts, the scopes the question is about, the time ages count to, and who wins a tie."""
+
+    fusion: Fusion
+    boosts: Boosts
+    named: frozenset[str]
+    now: datetime
+    tie_break_order: tuple[Source, ...]
+
+
+async def rank(candidates: Sequence[Candidate], *, rules: RankRules, ceiling: Ceiling) -> Staged[Ranked]:
+    """The memories of all candidates in their final order, best first; archived docs come last.
+
+    A doc is one memory: it has the best place any of its passages has in each lane, and shows the passage that fused best.
+    """
+    if ceiling.seconds <= 0:
+        over = {Reason.OVER_CEILING: len(candidates)} if candidates else {}
+        return Staged(received=len(candidates), kept=(), rejected=over, exhausted=Limit.SECONDS)
+    looked_at, over_ceiling = candidates[: ceiling.items], candidates[ceiling.items :]
+    ranked = [_ranked(passages, rules) for passages in _by_memory(looked_at).values()]
+    ranked.sort(key=lambda each: _order(each, rules))
+    counts = {Reason.COLLAPSED: len(looked_at) - len(ranked), Reason.OVER_CEILING: len(over_ceiling)}
+    return Staged(
+        received=len(candidates),
+        kept=tuple(ranked),
+        rejected={reason: count for reason, count in counts.items() if count},
+        exhausted=Limit.ITEMS if over_ceiling else None,
+    )
+
+
+def _by_memory(candidates: Sequence[Candidate]) -> Mapping[MemoryId, list[Candidate]]:
+    grouped: dict[MemoryId, list[Candidate]] = {}
+    for candidate in candidates:
+        grouped.setdefault(candidate.outline.memory, []).append(candidate)
+    return grouped
+
+
+def _ranked(passages: list[Candidate], rules: RankRules) -> Ranked:
+    best, *others = sorted(passages, key=lambda each: (-reciprocal_rank(each.ranks, rules.fusion), each.outline.passage))
+    ranks = _best_places(passages) if others else best.ranks
+    fused = reciprocal_rank(ranks, rules.fusion)
+    boost = boost_of(best.outline, rules.boosts, rules.now)
+    scope = affinity(best.outline, rules.named, rules.boosts)
+    score = round(fused * boost * scope, DECIMALS)
+    return Ranked(candidate=best, ranks=ranks, fused=fused, boost=boost, scope=scope, score=score, others=tuple(others))
+
+
+def _best_places(passages: Sequence[Candidate]) -> dict[Lane, int]:
+    ranks: dict[Lane, int] = {}
+    for passage in passages:
+        for lane, place in passage.ranks.items():
+            ranks[lane] = min(place, ranks.get(lane, place))
+    return ranks
+
+
+def _order(ranked: Ranked, rules: RankRules) -> tuple[bool, float, int, str]:
+    outline = ranked.outline
+    tie = rules.tie_break_order.index(outline.memory.source)
+    return outline.status is Status.ARCHIVED, -ranked.score, tie, outline.memory.id

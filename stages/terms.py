@@ -1,0 +1,28 @@
+"""The words of a question, as an analyser hands them to the lexical lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One distinct word of a question. `text` is how it is indexed, `plain` how it was written, folded.
+
+    `weight` is 1 for a whole word and a part of `partWeight` for a part of an identifier. A stop word is not looked up.
+    """
+
+    text: str
+    weight: float = 1.0
+    stop: bool = False
+    plain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """All words of a question in order, and every run of them as an alias key. `cut` says that more words stood there."""
+
+    words: tuple[Term, ...] = ()
+    aliases: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()
+    cut: bool = False

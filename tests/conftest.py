@@ -1,0 +1,44 @@
+"""What all tests share: both event loops, a clean environment, and no test that CI leaves out without a word."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+for name in [name for name in os.environ if name.startswith(("REMIT_", "OTEL_"))]:
+    del os.environ[name]  # a developer's own store or collector must not be what is tested
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Every async test runs on both. A module that cannot (psycopg is asyncio only) overrides this and says why."""
+    return str(request.param)
+
+
+class NoSkips:
+    """Turns a run with skipped tests into a failed one: on CI everything a test needs is there, or should be."""
+
+    def __init__(self) -> None:
+        self.skipped: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped and not hasattr(report, "wasxfail"):
+            self.skipped.append(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.skipped.append(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.skipped and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for nodeid in self.skipped:
+            terminalreporter.write_line(f"FAILED {nodeid}: skipped, which CI does not allow", red=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("CI"):
+        config.pluginmanager.register(NoSkips(), "no-skips")
