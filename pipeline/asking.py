@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 from remit.pipeline.authority import Allowance, Narrowing, allowance, scopes_at
-from remit.pipeline.config import Config, Context, Limits, Selection
+from remit.pipeline.config import Config, Context, Limits
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.fields import (
     WHOLE,
@@ -26,23 +26,14 @@ from remit.pipeline.fields import (
 )
 from remit.pipeline.times import BEGINNING, END, moment_at
 from remit.stages.ceiling import Ceiling
+from remit.stages.pack import Room
 from remit.stages.report import StageName
 from remit.stages.request import ContextWanted, Filters, Question, Request, Source, TagFilter
+from remit.stages.selection import Selection
 
 FORMATS: tuple[str, ...] = get_args(get_type_hints(Context)["format"])
 
 LANES = ("lexical", "local", "semantic")
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """The packed context to be filled: `tokens` in all, of which instructions, tools and the reserve for the answer are taken."""
-
-    tokens: int
-    passages: int
-    instructions: int
-    tools: int
-    reserve: int
-    format: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +85,7 @@ def _question(request: Request, allowed: Allowance, config: Config, now: datetim
     return Question(
         query=without_surrogates(text_at("query", request.query, limits.query_characters)),
         limit=config.recall.limit if request.limit is None else whole_at("limit", request.limit, 1, allowed.limit),
-        sources=_sources(request.sources),
+        sources=_sources(request.sources, limits),
         project=None if request.project is None else name_at("project", request.project, limits.name_characters),
         as_of=now if request.as_of is None else _as_of(request.as_of),
         filters=_filters(request, limits),
@@ -102,18 +93,18 @@ def _question(request: Request, allowed: Allowance, config: Config, now: datetim
     )
 
 
-def _sources(given: Any) -> tuple[Source, ...]:
+def _sources(given: Any, limits: Limits) -> tuple[Source, ...]:
     """The sources asked, each once, in their own order."""
     if given is None:
         return tuple(Source)
-    named = {member_at(f"sources[{place}]", each, Source) for place, each in enumerate(list_at("sources", given, len(Source)))}
+    named = {member_at(f"sources[{place}]", each, Source) for place, each in enumerate(list_at("sources", given, limits.list_items))}
     return tuple(source for source in Source if source in named)
 
 
 def _as_of(given: Any) -> datetime:
     when = moment_at("asOf", given)
     if when in (BEGINNING, END):
-        raise InvalidRequest("asOf", "must be a moment that comes")
+        raise InvalidRequest("asOf", "must be a moment")
     return when
 
 
@@ -183,7 +174,7 @@ def _ceiling(limits: Mapping[str, Any], room: Room | None) -> Ceiling:
 
 def _selection(given: Any, configured: Selection) -> Selection:
     """The configured thresholds, moved to what the request states, which may not be below the floor."""
-    stated = {}
+    stated: dict[str, Any] = {}
     for lane, value in mapping_at("selection", given).items():
         if lane not in LANES:
             raise unknown("selection", lane)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -66,7 +66,7 @@ class Narrowing:
 
 
 class Authority(Protocol):
-    """Says what a principal is granted at this moment. Asked at every recall and every write, so that what was revoked is gone at the next."""
+    """Says what a principal is granted at this moment. Asked at every recall and write, so that what was revoked is gone at the next."""
 
     async def resolve(self, principal: Principal) -> Principal: ...
 
@@ -88,9 +88,12 @@ def principal_from(mapping: object, *, host: bool, limits: Limits) -> Principal:
         if key not in ("actor", "org", "scopes"):
             raise unknown("principal", key)
     scopes = given.get("scopes", ())
+    scopes = tuple(scopes) if isinstance(scopes, list) else scopes
     if scopes == EVERY and not host:
         raise NotAuthorised('principal.scopes: "*" is honoured from the host and its config only.')
-    principal = Principal(actor=given.get("actor", ""), org=given.get("org", ""), scopes=tuple(scopes) if isinstance(scopes, list) else scopes)
+    principal = Principal(
+        actor=given.get("actor", ""), org=given.get("org", ""), scopes=tuple(scopes) if isinstance(scopes, list) else scopes
+    )
     checked(principal, limits)
     return principal
 

@@ -122,9 +122,10 @@ class Context(_Checked):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief(_Checked):
     tokens: Count
-    recent: Count
+    most_tokens: Count
+    pinned: Count
     important: Count
-    candidates: Positive
+    recent: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +176,9 @@ class Sqlite(_Checked):
     readers: Positive
     busy_seconds: Seconds
     cache_kilobytes: Positive
+    seek_shelves: Positive
+    vector_slack: Positive
+    check_steps: Positive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

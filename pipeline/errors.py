@@ -38,3 +38,7 @@ class StorageUnavailable(RemitError, ConnectionError):
 
 class UnsoundBatch(RemitError, ValueError):
     """The embedding provider's answer is malformed, so all of it was refused."""
+
+
+class CounterFailed(RemitError):
+    """The host's token counter did not give a count."""

@@ -37,6 +37,7 @@ class Code(StrEnum):
     DEADLINE = "deadline"
     INTERNAL = "internal"
     UNAUTHORISED = "unauthorised"
+    AUTHORITY = "authority"
     FRESHNESS = "freshness"
     CEILING_ITEMS = "ceiling_items"
     CEILING_SECONDS = "ceiling_seconds"
@@ -64,10 +65,13 @@ class Because:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What a recall came to: fresh memories found and wanted, how many of them are in the context, and how many had to be."""
+    """What a recall came to: fresh memories found, whether that is a full page, how many are in the context and how many had to be.
+
+    `context_asked` is False when the caller left no room on purpose, by asking for no passages.
+    """
 
     fresh: int
-    wanted: int
+    full: bool
     packed: int
     minimum: int
     context_asked: bool
@@ -90,6 +94,7 @@ _FAULTS: Mapping[Code, tuple[Owner, bool, str]] = {
     Code.DEADLINE: (Owner.CALLER, True, "allow more time"),
     Code.INTERNAL: (Owner.OPERATOR, False, "report the trace id to the people who run this service"),
     Code.UNAUTHORISED: (Owner.AUTHORITY, False, "ask for a scope that is granted, or for the grant"),
+    Code.AUTHORITY: (Owner.OPERATOR, True, "restore what says who is granted what, and ask again"),
     Code.FRESHNESS: (Owner.OPERATOR, True, "restore what looks at the sources, and ask again"),
 }
 
@@ -124,7 +129,7 @@ def decided(reports: Mapping[StageName, StageReport], evidence: Evidence, faults
 
 
 def _cuts(reports: Mapping[StageName, StageReport], evidence: Evidence) -> Iterable[Because]:
-    if evidence.fresh < evidence.wanted:
+    if not evidence.full:
         for stage in (StageName.GENERATE, StageName.DEDUPE, StageName.RANK, StageName.VERIFY):
             limit = reports[stage].exhausted
             if limit is not None and not (limit is Limit.POSTINGS and evidence.fresh):

@@ -66,9 +66,9 @@ class Access:
         return (
             shelf.org == self.org
             and shelf.source in self.sources
-            and self._grants(shelf.scope)
-            and (shelf.project is None or self._grants(f"project:{shelf.project}"))
-            and (shelf.conversation is None or self._grants(f"conversation:{shelf.conversation}"))
+            and self.grants(shelf.scope)
+            and (shelf.project is None or self.grants(f"project:{shelf.project}"))
+            and (shelf.conversation is None or self.grants(f"conversation:{shelf.conversation}"))
             and (self.scopes is None or shelf.scope in self.scopes)
             and (shelf.source is not Source.FACT or self.fact_scopes is None or shelf.scope in self.fact_scopes)
         )
@@ -83,5 +83,6 @@ class Access:
             and (label.expires_at is None or self.as_of < label.expires_at)
         )
 
-    def _grants(self, scope: str) -> bool:
+    def grants(self, scope: str) -> bool:
+        """Whether this scope of the own org was granted, by its whole name; `global` always is."""
         return scope == GLOBAL or self.granted is None or scope in self.granted

@@ -20,8 +20,8 @@ def edits_allowed(word: str, rules: Words) -> int:
 def near_words(word: str, vocabulary: Sequence[str], rules: Words) -> tuple[str, ...]:
     """The closest words of the vocabulary within the allowed edits, at most `near_most`, closest first, then by code point.
 
-    An edit inserts, deletes, replaces one character or swaps two neighbours. A word that merely begins the other is another
-    word, not a typing error. Only words of the smallest distance found are returned.
+    An edit inserts, deletes, replaces one character or swaps two neighbours. A word of which the unknown one is merely the
+    beginning is another word, not a typing error. Only words of the smallest distance found are returned.
     """
     allowed = edits_allowed(word, rules)
     if not allowed or not rules.near_most:
@@ -29,7 +29,7 @@ def near_words(word: str, vocabulary: Sequence[str], rules: Words) -> tuple[str,
     close = [
         (distance, other)
         for other, distance, _ in process.extract(word, vocabulary, scorer=OSA.distance, score_cutoff=allowed, limit=None)
-        if other.isalpha() and len(other) >= rules.near_shortest and not other.startswith(word) and not word.startswith(other)
+        if other.isalpha() and len(other) >= rules.near_shortest and not other.startswith(word)
     ]
     closest = min(close, default=(0, ""))[0]
     return tuple(sorted(other for distance, other in close if distance == closest))[: rules.near_most]

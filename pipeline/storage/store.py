@@ -12,6 +12,13 @@ from remit.stages.evidence import Memory, MemoryId, PassageId
 from remit.stages.ports import Finder, Reader
 
 
+RAN = "ran"
+NOTHING_ASKED = "nothing_asked"
+NOTHING_ALLOWED = "nothing_allowed"
+OUT_OF_TIME = "out_of_time"
+"""What `Found.routes` says of a route, beside a capability's own reason: it ran, had nothing to look up, had a ceiling of 0, was late."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """What the store at hand can do, read from it and never remembered from another.
@@ -78,8 +85,12 @@ class Store(Finder, Reader, Protocol):
         """Replaces passages, words and vectors of memories that already stand here; versions stay."""
         ...
 
-    async def records(self, after: MemoryId | None, most: int) -> Sequence[tuple[str, Entry]]:
-        """For maintenance by the host: (org, entry) in order of (org, source, id), passages left out."""
+    async def records(self, after: tuple[str, MemoryId] | None, most: int) -> Sequence[tuple[str, Entry]]:
+        """For maintenance by the host: (org, entry) in order of (org, source, id) behind `after`, passages left out."""
+        ...
+
+    async def signed(self) -> None:
+        """Says that all indexes are made by the analyser this store was opened with: the end of a reindexing."""
         ...
 
     async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Embedding: what turns texts into vectors of a space."""

@@ -1,0 +1,238 @@
+"""The engine: opens what recalls need, lends it to them, and closes it. The front door of the library and of every face."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.trace import Span
+
+from remit.pipeline.analysis import Analyser
+from remit.pipeline.asking import Plan, asked
+from remit.pipeline.authority import AsStated, Authority, Grants, Principal, access_for, default_principal, granted, scope_filter
+from remit.pipeline.brief import Brief, brief
+from remit.pipeline.config import Config, load
+from remit.pipeline.counting import HostCounter, counter_named
+from remit.pipeline.crews import Crews
+from remit.pipeline.doctor import Examination, examined
+from remit.pipeline.embedding.local import LocalHash
+from remit.pipeline.envelope import Answer, answered
+from remit.pipeline.errors import ConfigError, NotAuthorised, RemitError
+from remit.pipeline.freshness import Check, FileChecker, Watch
+from remit.pipeline.indexing import Indexer
+from remit.pipeline.items import Item
+from remit.pipeline.outcome import Because, Code, fault
+from remit.pipeline.recall import Kit, Recalled, recall
+from remit.pipeline.remember import remember, remember_stream
+from remit.pipeline.roots import Roots
+from remit.pipeline.storage.entry import Receipt
+from remit.pipeline.storage.store import Store
+from remit.pipeline.trail import Trail, log, root_span, trace_id
+from remit.pipeline.why import Explanation, explained
+from remit.stages.access import Access
+from remit.stages.ports import Embedder
+from remit.stages.report import Degradation
+from remit.stages.request import Request
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """One open store with everything a recall needs; made by `open_engine`. Safe for any number of tasks of one event loop."""
+
+    config: Config
+    store: Store
+    kit: Kit
+    indexer: Indexer
+    authority: Authority
+    roots: Roots
+    files: FileChecker
+    without: tuple[Degradation, ...]
+
+    async def recall(self, request: Request, principal: Principal | None = None) -> Answer:
+        """Evidence for a question that this principal may use, why, and what finding it cost.
+
+        Raises `InvalidRequest` for a request that must be changed and `NotAuthorised` for a principal that nobody vouches for;
+        everything else, faults and ceilings included, is an outcome of the answer.
+        """
+        plan = asked(request, self.config, self.kit.clock())
+        question = plan.question
+        with root_span([source.value for source in question.sources], question.limit, plan.profile) as span:
+            trail = Trail(plan.ceilings)
+            access, recalled = await self._recalled(plan, principal, trail)
+            answer = answered(
+                plan,
+                recalled,
+                trail,
+                scope_filter=scope_filter(access, plan.narrowing) if access else {},
+                evidence_minimum=self.config.recall.evidence_minimum,
+                spaces={embedder.lane: embedder.space for embedder in self.kit.embedders},
+                without=self.without,
+                trace=trace_id(span),
+            )
+            _tell(span, answer)
+            return answer
+
+    async def why(self, request: Request, memory: str, principal: Principal | None = None) -> Explanation:
+        """Which stage lost `source:id` for this request, and why, from running it again.
+
+        What the principal may not read and what does not exist are `not_in_scope` alike.
+        """
+        plan = asked(request, self.config, self.kit.clock())
+        trail = Trail(plan.ceilings)
+        access, recalled = await self._recalled(plan, principal, trail)
+        return await explained(memory, plan, access, recalled, self.store, self.config)
+
+    async def remember(self, items: Iterable[Item], principal: Principal | None = None) -> list[Receipt]:
+        """Takes in facts, sessions and docs; one receipt each, in order. A refused item costs the others nothing.
+
+        Raises `StorageUnavailable` when the store cannot be asked; what had its receipt is durable.
+        """
+        grants = await self._grants(principal)
+        return await remember(
+            items,
+            grants,
+            store=self.store,
+            indexer=self.indexer,
+            config=self.config,
+            now=self.kit.clock(),
+            resolve=self.files.resolved,
+        )
+
+    async def remember_stream(
+        self, items: Iterable[Item] | AsyncIterable[Item], principal: Principal | None = None
+    ) -> AsyncIterator[Receipt]:
+        """As `remember`, for more items than fit in memory: receipts come batch by batch."""
+        grants = await self._grants(principal)
+        now = self.kit.clock()
+        async for receipt in remember_stream(
+            items, grants, store=self.store, indexer=self.indexer, config=self.config, now=now, resolve=self.files.resolved
+        ):
+            yield receipt
+
+    async def brief(self, principal: Principal | None = None, *, tokens: int | None = None, project: str | None = None) -> Brief:
+        """The start-up brief: every pinned fact first, then what matters most and what is most recent, within its budget."""
+        grants = await self._grants(principal)
+        return await brief(
+            grants, store=self.store, counter=self.kit.counter, config=self.config, now=self.kit.clock(), tokens=tokens, project=project
+        )
+
+    async def doctor(self) -> Examination:
+        """What this store can do and whether it is safe, with the fix for what is not."""
+        return await examined(self.store, self.config, self.kit)
+
+    async def _grants(self, principal: Principal | None) -> Grants:
+        return await granted(principal or default_principal(self.config), self.authority, self.config.limits)
+
+    async def _recalled(self, plan: Plan, principal: Principal | None, trail: Trail) -> tuple[Access | None, Recalled]:
+        """The recall inside the access that is granted now. Without an answer from the authority, nothing is asked."""
+        try:
+            grants = await self._grants(principal)
+        except (RemitError, ConfigError):
+            raise
+        except Exception as error:  # noqa: BLE001 - an authority is a host's code: when it fails nothing may be read, and that is an outcome
+            log.error("authority", **{"error.type": type(error).__name__})
+            return None, Recalled.stopped(fault(None, Code.AUTHORITY))
+        access = access_for(grants, plan.narrowing, plan.question.as_of)
+        if (refused := _ungranted(access)) is not None:
+            return access, Recalled.stopped(refused)
+        return access, await recall(plan, access, self.kit, trail)
+
+
+def _ungranted(access: Access) -> Because | None:
+    """A request that asks only for scopes which are not granted is told so, whether or not they hold anything."""
+    if not access.scopes or access.granted is None or any(access.grants(scope) for scope in access.scopes):
+        return None
+    return fault(None, Code.UNAUTHORISED, "none of the scopes asked for is granted")
+
+
+def _tell(span: Span, answer: Answer) -> None:
+    values: dict[str, Any] = {"remit.outcome": answer.outcome.value, "remit.returned": len(answer.data)}
+    span.set_attributes(values)
+    log.info("recall", **values)
+
+
+def now_in_utc() -> datetime:
+    return datetime.now(UTC)
+
+
+@asynccontextmanager
+async def open_engine(
+    store: str,
+    *,
+    config: Config | str | Path | Mapping[str, Any] | None = None,
+    clock: Clock = now_in_utc,
+    checkers: Mapping[str, Check] | None = None,
+    embedder: Embedder | None = None,
+    counter: Callable[[str], int] | None = None,
+    authority: Authority | None = None,
+    rebuild: bool = False,
+) -> AsyncIterator[Engine]:
+    """Opens a store by its URL (`sqlite:PATH`, `memory:`) and yields an `Engine`; closes it at the end.
+
+    `config` is laid over the shipped one; `clock` gives aware times; `checkers` look at origins by URI scheme; `embedder` takes the
+    place of the local feature hash; `counter` counts tokens as the caller's model does; `authority` says at each call what a
+    principal is granted. `rebuild` opens a store whose words were indexed with another language, to index it anew.
+    Raises `ConfigError`, and `StorageUnavailable` with what to do.
+    """
+    settings = config if isinstance(config, Config) else load(config)
+    analyser = Analyser(settings.analysis.language)
+    embedders, without = _embedders(settings, analyser, embedder)
+    tokens = HostCounter(counter) if counter else counter_named(settings.context.counter)
+    opened = await _opened(store, settings, analyser.signature, rebuild=rebuild)
+    try:
+        roots = Roots(opened, settings.freshness.roots)
+        files = FileChecker(roots, most_bytes=settings.freshness.most_bytes, threads=settings.freshness.workers)
+        watch = Watch(
+            {"file": files, **(checkers or {})}, workers=settings.freshness.workers, check_seconds=settings.freshness.check_seconds
+        )
+        kit = Kit(
+            config=settings,
+            finder=opened,
+            reader=opened,
+            checker=watch,
+            embedders=embedders,
+            counter=tokens,
+            analyser=analyser,
+            crews=Crews(settings.recall.crews),
+            clock=clock,
+        )
+        yield Engine(
+            config=settings,
+            store=opened,
+            kit=kit,
+            indexer=Indexer(analyser, embedders, settings.chunking, tokens),
+            authority=authority or AsStated(),
+            roots=roots,
+            files=files,
+            without=without,
+        )
+    finally:
+        await opened.close()
+
+
+def _embedders(settings: Config, analyser: Analyser, own: Embedder | None) -> tuple[Sequence[Embedder], tuple[Degradation, ...]]:
+    if own is not None:
+        return (own,), ()
+    if settings.embedding.provider == "none":
+        return (), (Degradation.EMBEDDINGS_OFF,)
+    return (LocalHash(analyser),), ()
+
+
+async def _opened(url: str, settings: Config, signature: str, *, rebuild: bool) -> Store:
+    """Imports the backend that is asked for and no other, so that nobody pays for a driver they do not use."""
+    kind, _, rest = url.partition(":")
+    if kind == "memory":
+        from remit.pipeline.storage.memory.store import open_memory
+
+        return await open_memory(signature)
+    if kind == "sqlite" and rest:
+        from remit.pipeline.storage.sqlite.store import open_sqlite
+
+        return await open_sqlite(rest, settings.sqlite, signature, rebuild=rebuild)
+    raise ConfigError("store: must be sqlite:PATH or memory:")

@@ -1,0 +1,199 @@
+"""The answer of a recall: cards, best first, and what they cost to find."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any
+
+from remit.pipeline.asking import Plan
+from remit.pipeline.outcome import Because, Evidence, Outcome, decided
+from remit.pipeline.recall import Recalled
+from remit.pipeline.trail import StageReport, Trail
+from remit.stages.evidence import Card, Lane, Origin, Ranked, Route
+from remit.stages.generate import Generated
+from remit.stages.pack import Packed
+from remit.stages.report import Degradation, Reason, StageName
+from remit.stages.request import Source
+
+
+class Wire(dict[str, Any]):
+    """A JSON object as it goes over the wire, with camelCase keys. Its values can also be read as attributes, in snake_case."""
+
+    def __getattr__(self, name: str) -> Any:
+        first, *rest = name.split("_")
+        key = name if name in self else first + "".join(part.capitalize() for part in rest)
+        try:
+            return self[key]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a recall gives: `outcome`, `data` (cards, best first) and `meta`, as `{"data": […], "meta": {…}}` goes over the wire."""
+
+    outcome: Outcome
+    data: Sequence[Wire]
+    meta: Wire
+
+    def wire(self) -> dict[str, Any]:
+        return {"data": list(self.data), "meta": self.meta}
+
+
+def card(given: Card) -> Wire:
+    """One card as it goes over the wire."""
+    ranked, memory = given.ranked, given.memory
+    return Wire(
+        rank=given.rank,
+        id=memory.id.id,
+        source=memory.id.source.value,
+        scope=memory.scope,
+        title=memory.title,
+        text=memory.text,
+        score=ranked.score,
+        matchedBy=ranked.matched_by.value,
+        ranks={lane.value: place for lane, place in sorted(ranked.ranks.items())},
+        parts={"fused": ranked.fused, "boost": ranked.boost, "scope": ranked.scope},
+        chunks=ranked.chunks,
+        version=memory.version,
+        origin=_origin(memory.origin),
+        createdAt=moment(memory.created_at),
+        verifiedAt=None if given.fresh.checked_at is None else moment(given.fresh.checked_at),
+        trust=memory.trust.value,
+        tags=list(memory.tags),
+        packed=given.packed,
+        cite=given.cite,
+        tokens=given.tokens,
+    )
+
+
+def _origin(origin: Origin | None) -> Wire | None:
+    if origin is None:
+        return None
+    return Wire(
+        uri=origin.uri, version=origin.version, sha256=origin.sha256, project=origin.project, conversation=origin.conversation
+    )
+
+
+def moment(when: datetime) -> str:
+    """A time on the wire: ISO 8601 in UTC with a Z."""
+    return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def stage(report: StageReport) -> Wire:
+    """One entry of `meta.stages`. `received == returned + sum(rejected)` in every one."""
+    ceiling = {"items": report.ceiling.items}
+    limits = {"seconds": report.ceiling.seconds, "tokens": report.ceiling.tokens}
+    return Wire(
+        stage=report.stage.value,
+        received=report.received,
+        returned=report.returned,
+        rejected={reason.value: count for reason, count in sorted(report.rejected.items()) if count},
+        ceiling=ceiling | {name: limit for name, limit in limits.items() if limit is not None and isfinite(limit)},
+        exhausted=None if report.exhausted is None else report.exhausted.value,
+        degraded=[each.value for each in report.degraded],
+        outcome=report.outcome,
+        seconds=round(report.seconds, 6),
+    )
+
+
+def because(each: Because) -> Wire:
+    return Wire(
+        stage=None if each.stage is None else each.stage.value,
+        code=each.code.value,
+        detail=each.detail,
+        owner=each.owner.value,
+        retryable=each.retryable,
+        next=each.next,
+    )
+
+
+def mode(generated: Sequence[Generated], reports: Sequence[StageReport], spaces: Mapping[Lane, str], off: Sequence[Degradation]) -> Wire:
+    """How the answer was found: which routes ran, what was done without, and which vectors were compared."""
+    last = generated[-1] if generated else None
+    routes: dict[Route, str] = {}
+    near: dict[str, Sequence[str]] = {}
+    for each in generated:
+        routes.update(each.routes)
+        near.update(each.near)
+    degraded = dict.fromkeys([*off, *(each for report in reports for each in report.degraded)])
+    return Wire(
+        routes={route.value: said for route, said in sorted(routes.items())},
+        degraded=sorted(each.value for each in degraded),
+        embedding={lane.value: Wire(space=space, coverage=_fraction(last, lane)) for lane, space in sorted(spaces.items())},
+        near={word: list(close) for word, close in sorted(near.items())},
+        leftOut=list(last.left_out) if last else [],
+    )
+
+
+def _fraction(generated: Generated | None, lane: Lane) -> float | None:
+    """The part of the passages in reach that has a vector of this lane's space; None when it was not looked at."""
+    having, passages = generated.coverage.get(lane, (0, 0)) if generated else (0, 0)
+    return round(having / passages, 4) if passages else None
+
+
+def by_source(sources: Sequence[Source], ranked: Sequence[Ranked], cards: Sequence[Card]) -> Wire:
+    """Per source asked: how many are returned, and how many memories matched that the caller may read."""
+    matched = Counter(each.outline.memory.source for each in ranked)
+    returned = Counter(each.memory.id.source for each in cards)
+    return Wire({source.value: Wire(returned=returned[source], matched=matched[source]) for source in sources})
+
+
+def context(packed: Packed | None, budget: int) -> Wire:
+    """The packed context, and what did not get into it and why."""
+    if packed is None:
+        return Wire(text="", tokens=0, budget=budget, passages=0, dropped=[])
+    dropped = [Wire(id=str(each.id), reason=each.reason.value) for each in packed.context.dropped]
+    return Wire(
+        text=packed.context.text, tokens=packed.context.tokens, budget=budget, passages=packed.context.passages, dropped=dropped
+    )
+
+
+def answered(
+    plan: Plan,
+    recalled: Recalled,
+    trail: Trail,
+    *,
+    scope_filter: Mapping[str, Any],
+    evidence_minimum: int,
+    spaces: Mapping[Lane, str],
+    without: Sequence[Degradation],
+    trace: str | None,
+) -> Answer:
+    """The answer of a recall that came to its end, however it ended."""
+    cards = recalled.packed.cards if recalled.packed else ()
+    reports = trail.reports
+    evidence = Evidence(
+        fresh=len(cards),
+        full=recalled.page.full,
+        packed=recalled.packed.context.passages if recalled.packed else 0,
+        minimum=evidence_minimum,
+        context_asked=plan.room.passages > 0,
+    )
+    outcome, reasons = decided(reports, evidence, recalled.faults)
+    sources = by_source(plan.question.sources, recalled.ranked, cards)
+    meta = Wire(
+        outcome=outcome.value,
+        because=[because(each) for each in reasons],
+        mode=mode(recalled.generated, list(reports.values()), spaces, without),
+        bySource=sources,
+        truncated=_truncated(reports.values()),
+        available=sum(each.matched for each in sources.values()),
+        scopeFilter=Wire(scope_filter),
+        stages=[stage(report) for report in reports.values()],
+        context=context(recalled.packed, plan.room.tokens),
+        asOf=moment(plan.question.as_of),
+        traceId=trace,
+    )
+    return Answer(outcome=outcome, data=[card(each) for each in cards], meta=meta)
+
+
+def _truncated(reports: Iterable[StageReport]) -> bool:
+    """Whether a share, the limit or a ceiling kept something out of the list of cards."""
+    cut = (Reason.SHARE, Reason.LIMIT, Reason.OVER_CEILING, Reason.UNFINISHED)
+    found = [report for report in reports if report.stage is not StageName.PACK]
+    return any(report.exhausted or any(report.rejected[reason] for reason in cut) for report in found)

@@ -1,0 +1,85 @@
+"""The wire: camelCase JSON to the values of our Python and back; the one translator of every face."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from pydantic.alias_generators import to_camel
+
+from remit.pipeline.errors import InvalidRequest
+from remit.pipeline.fields import mapping_at, member_at, unknown
+from remit.pipeline.items import Doc, Fact, Item, Session
+from remit.pipeline.remember import Receipt
+from remit.stages.evidence import Claim, Origin
+from remit.stages.request import ContextWanted, Request, Source, TagFilter
+
+T = TypeVar("T")
+
+_KINDS: dict[Source, type[Item]] = {kind.source: kind for kind in (Fact, Session, Doc)}
+_OWNERS = {to_camel(own.name): source for source, kind in _KINDS.items() for own in fields(kind) if own.name not in Item.__slots__}
+
+
+def request_from(mapping: object) -> Request:
+    """The request of a JSON object. `null` is as if it were not there; values are checked by `remit.pipeline.asking`.
+
+    Raises `InvalidRequest` naming a field that is unknown, at any depth, or missing.
+    """
+    given = _stated(mapping_at("request", mapping))
+    if "tags" in given:
+        given["tags"] = _built(TagFilter, _stated(mapping_at("tags", given["tags"])), within="tags")
+    if "context" in given:
+        given["context"] = _built(ContextWanted, _stated(mapping_at("context", given["context"])), within="context")
+    return _built(Request, given)
+
+
+def item_from(mapping: object) -> Item:
+    """The fact, session or doc of a JSON object. `null` is as if it were not there; values are checked by `remit.pipeline.items`.
+
+    Raises `InvalidRequest` naming a field that is unknown, at any depth, missing, or of another kind of memory.
+    """
+    given = _stated(mapping_at("item", mapping))
+    if "source" not in given:
+        raise InvalidRequest("source", "is missing")
+    source = member_at("source", given.pop("source"), Source)
+    for name in given:
+        if (owner := _OWNERS.get(name, source)) is not source:
+            raise InvalidRequest(name, f"only a {owner} has it")
+    if "origin" in given:
+        given["origin"] = _built(Origin, _stated(mapping_at("origin", given["origin"])), within="origin")
+    if isinstance(given.get("claims"), list):
+        given["claims"] = tuple(_claim(f"claims[{place}]", each) for place, each in enumerate(given["claims"]))
+    return _built(_KINDS[source], given)
+
+
+def receipt_to(receipt: Receipt) -> dict[str, Any]:
+    """A receipt as JSON; `version` only of what is stored, `code` and `detail` only where there is one."""
+    told = {"id": receipt.id, "written": str(receipt.written), "version": receipt.version, "code": receipt.code, "detail": receipt.detail}
+    return {name: value for name, value in told.items() if value or name in ("id", "written")}
+
+
+def time_to(when: datetime) -> str:
+    """An aware time as ISO 8601 in UTC, with Z."""
+    return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _claim(field: str, value: object) -> Any:
+    return _built(Claim, _stated(value), within=field) if isinstance(value, Mapping) else value
+
+
+def _stated(mapping: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {name: value for name, value in mapping.items() if value is not None}
+
+
+def _built(kind: type[T], given: Mapping[Any, Any], within: str = "") -> T:
+    """A dataclass of ours from camelCase names; lists become tuples."""
+    known = {to_camel(each.name): each for each in fields(kind)}  # type: ignore[arg-type]  # a dataclass type
+    for name in given:
+        if name not in known:
+            raise unknown(within, name)
+    for name, each in known.items():
+        if name not in given and each.default is MISSING and each.default_factory is MISSING:
+            raise InvalidRequest(f"{within}.{name}" if within else name, "is missing")
+    return kind(**{known[name].name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})

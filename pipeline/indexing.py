@@ -1,0 +1,98 @@
+"""Indexing: the passages of a memory, with the words and vectors that a store finds them by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import anyio
+import anyio.to_thread
+import numpy as np
+
+from remit.pipeline.analysis import Analyser
+from remit.pipeline.chunking import Chunk, Count, chunks
+from remit.pipeline.config import Chunking
+from remit.pipeline.counting import ModelCounter, counter_named
+from remit.pipeline.embedding.local import LocalHash
+from remit.pipeline.storage.entry import Entry, Passage, Record
+from remit.stages.ports import Embedder, TokenCounter
+from remit.stages.request import Source
+
+INLINE_CHARACTERS = 4_000
+"""About 2 ms of work; longer memories are indexed in a thread."""
+
+BATCH = 64
+"""Chunks indexed in one go, so that a cancelled write is not waited for longer than some 50 ms."""
+
+
+class Indexer:
+    """Makes entries of records. Facts and sessions are one passage, docs one for each chunk.
+
+    The words of a passage are those of its text, the title and, in a doc, the headings above it, and the record's aliases as whole
+    names; `length` counts them without the aliases. `plain` are the words of the text, in passage 0 after those of the title. The local
+    hash is made of the same words. Work is done in one thread at a time: it is Python, and more would only take turns.
+    """
+
+    def __init__(self, analyser: Analyser, embedders: Sequence[Embedder], chunking: Chunking, counter: TokenCounter) -> None:
+        self._analyser = analyser
+        self._hashes = [each for each in embedders if isinstance(each, LocalHash)]
+        self._others = [each for each in embedders if not isinstance(each, LocalHash)]
+        self._chunking = chunking
+        self._count = _counting(counter)
+        self._thread = anyio.CapacityLimiter(1)
+
+    async def entry(self, record: Record) -> Entry:
+        """The record with its passages, none when a doc has no text. Raises what an embedder raises."""
+        if len(record.text) + len(record.title) <= INLINE_CHARACTERS:
+            passages = self._passages(record, self._cut(record), 0)
+        else:
+            passages = await self._in_thread(record)
+        for embedder in self._others:
+            passages = await _embedded(passages, embedder)
+        return Entry(record=record, passages=tuple(passages))
+
+    async def _in_thread(self, record: Record) -> list[Passage]:
+        cut = await anyio.to_thread.run_sync(self._cut, record, limiter=self._thread)
+        passages: list[Passage] = []
+        for first in range(0, len(cut), BATCH):
+            batch = cut[first : first + BATCH]
+            passages += await anyio.to_thread.run_sync(self._passages, record, batch, first, limiter=self._thread)
+        return passages
+
+    def _cut(self, record: Record) -> list[Chunk]:
+        if record.id.source is Source.DOC:
+            return chunks(record.text, most_tokens=self._chunking.tokens, count=self._count, overlap=self._chunking.overlap)
+        return [Chunk(0, len(record.text.encode("utf-8", "surrogatepass")), record.text)]
+
+    def _passages(self, record: Record, cut: Sequence[Chunk], first: int) -> list[Passage]:
+        aliases = {key: 1 for alias in record.aliases if (key := self._analyser.alias(alias))}
+        return [self._passage(record.title, aliases, chunk, ordinal) for ordinal, chunk in enumerate(cut, first)]
+
+    def _passage(self, title: str, aliases: Mapping[str, int], chunk: Chunk, ordinal: int) -> Passage:
+        above = "\n".join([title, *(heading for heading in chunk.heading if heading != title)])
+        words, length = self._analyser.indexed(f"{chunk.text}\n{above}")
+        vectors = {each.space: each.vector_of_words(words) for each in self._hashes}
+        plain = self._analyser.plain(f"{title}\n{chunk.text}" if ordinal == 0 else chunk.text)
+        return Passage(
+            ordinal=ordinal,
+            start=chunk.start,
+            end=chunk.end,
+            text=chunk.text,
+            words={**words, **aliases},
+            length=length,
+            plain=" ".join(plain),
+            vectors={space: vector for space, vector in vectors.items() if vector.any()},
+        )
+
+
+async def _embedded(passages: Sequence[Passage], embedder: Embedder) -> list[Passage]:
+    vectors = await embedder.embed([passage.text for passage in passages])
+    return [
+        replace(passage, vectors={**passage.vectors, embedder.space: np.ascontiguousarray(vector)}) if vector.any() else passage
+        for passage, vector in zip(passages, vectors, strict=True)
+    ]
+
+
+def _counting(counter: TokenCounter) -> Count:
+    """Chunks are counted piece by piece and so with a tokenizer of ours, also where a host counts contexts itself."""
+    return counter.tokens_in if isinstance(counter, ModelCounter) else counter_named("o200k").tokens_in

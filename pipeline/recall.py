@@ -1,0 +1,232 @@
+"""Recall: five awaited steps, each inside its crew, its ceiling and its span. Read this first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+import anyio
+
+from remit.pipeline.analysis import Analyser
+from remit.pipeline.asking import Plan
+from remit.pipeline.config import Config
+from remit.pipeline.crews import Crews, Overloaded
+from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
+from remit.pipeline.outcome import Because, Code, fault
+from remit.pipeline.trail import Trail, log
+from remit.stages.access import Access
+from remit.stages.boosts import named_scopes
+from remit.stages.ceiling import Ceiling, Limit
+from remit.stages.dedupe import dedupe
+from remit.stages.evidence import Candidate, Fresh, Lane, MemoryId, Ranked
+from remit.stages.generate import Generated, Lookup, generate
+from remit.stages.pack import Packed, pack
+from remit.stages.ports import Checker, Embedder, Finder, Reader, TokenCounter
+from remit.stages.rank import RankRules, rank
+from remit.stages.report import Staged, StageName
+from remit.stages.request import Source
+from remit.stages.shares import Page
+from remit.stages.verify import Verified, verify
+
+S = TypeVar("S", bound=Staged[Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kit:
+    """What an engine lends to each of its recalls."""
+
+    config: Config
+    finder: Finder
+    reader: Reader
+    checker: Checker
+    embedders: Sequence[Embedder]
+    counter: TokenCounter
+    analyser: Analyser
+    crews: Crews
+    clock: Callable[[], datetime]
+
+
+@dataclass(slots=True, kw_only=True)
+class Recalled:
+    """All that a recall came to, round by round and stage by stage, for its answer, its outcome and `why`."""
+
+    page: Page
+    generated: list[Generated] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+    ranked: list[Ranked] = field(default_factory=list)
+    verified: list[Verified] = field(default_factory=list)
+    fresh: list[Fresh] = field(default_factory=list)
+    packed: Packed | None = None
+    faults: list[Because] = field(default_factory=list)
+
+    @classmethod
+    def stopped(cls, why: Because) -> Recalled:
+        """A recall that was stopped before anything was asked."""
+        return cls(page=Page(limit=0, caps={}), faults=[why])
+
+
+class Interrupted(Exception):
+    """A stage could not be done; the recall's faults say why."""
+
+
+async def recall(plan: Plan, access: Access, kit: Kit, trail: Trail) -> Recalled:
+    """Answers a plan inside an access. Never raises for what is merely so: a fault is kept beside what was found before it."""
+    steps = _Steps(plan, access, kit, trail)
+    shares = {source: kit.config.recall.lane_share.of(source) for source in Source}
+    recalled = Recalled(page=Page.of(plan.question.limit, plan.question.sources, shares))
+    try:
+        async with kit.crews.admitted(access.org):
+            lookup = Lookup(text=plan.question.query, terms=steps.terms, filters=plan.question.filters)
+            for _ in range(plan.ceilings[StageName.VERIFY].rounds):
+                hits = await steps.generate(lookup, recalled)
+                candidates = await steps.dedupe(hits, recalled)
+                ranked = await steps.rank(candidates, recalled)
+                verified = await steps.verify(ranked, recalled)
+                if not _worth_another_round(hits, verified):
+                    break
+                lookup = _beyond(lookup, hits)
+            else:
+                steps.out_of_rounds(recalled)
+            await steps.pack(recalled)
+    except Overloaded:
+        recalled.faults.append(fault(None, Code.OVERLOADED))
+    except Interrupted:
+        recalled.packed = await steps.unpacked(recalled)
+    return recalled
+
+
+class _Steps:
+    """The five steps of one recall, with what each needs taken from the plan and the kit."""
+
+    def __init__(self, plan: Plan, access: Access, kit: Kit, trail: Trail) -> None:
+        self.plan, self.access, self.kit, self.trail = plan, access, kit, trail
+        self.deadline = anyio.current_time() + plan.deadline_seconds
+        words = kit.config.recall.words
+        self.terms = kit.analyser.asked(
+            plan.question.query, alias_longest=words.alias_longest, most_words=words.most_words, part_weight=words.part_weight
+        )
+
+    async def generate(self, lookup: Lookup, recalled: Recalled) -> Generated:
+        generated = await self._at(
+            StageName.GENERATE,
+            recalled,
+            lambda ceiling: generate(
+                lookup,
+                access=self.access,
+                finder=self.kit.finder,
+                embedders=self.kit.embedders,
+                words=self.kit.config.recall.words,
+                selection=self.plan.selection,
+                postings=self.plan.postings,
+                ceiling=ceiling,
+            ),
+        )
+        recalled.generated.append(generated)
+        return generated
+
+    async def dedupe(self, hits: Generated, recalled: Recalled) -> Staged[Candidate]:
+        candidates = await self._at(StageName.DEDUPE, recalled, lambda ceiling: dedupe(hits.kept, ceiling=ceiling))
+        recalled.candidates += candidates.kept
+        return candidates
+
+    async def rank(self, candidates: Staged[Candidate], recalled: Recalled) -> Staged[Ranked]:
+        ranked = await self._at(
+            StageName.RANK, recalled, lambda ceiling: rank(candidates.kept, rules=self._rules(candidates.kept), ceiling=ceiling)
+        )
+        recalled.ranked += ranked.kept
+        return ranked
+
+    async def verify(self, ranked: Staged[Ranked], recalled: Recalled) -> Verified:
+        looked_at = sum(each.looked_at for each in recalled.verified)
+        verified = await self._at(
+            StageName.VERIFY,
+            recalled,
+            lambda ceiling: verify(
+                ranked.kept,
+                access=self.access,
+                reader=self.kit.reader,
+                checker=self.kit.checker,
+                page=recalled.page,
+                batch=self.kit.config.freshness.batch,
+                clock=self.kit.clock,
+                ceiling=replace(ceiling, items=ceiling.items - looked_at),
+            ),
+        )
+        recalled.verified.append(verified)
+        recalled.fresh += verified.kept
+        recalled.page = verified.page
+        return verified
+
+    async def pack(self, recalled: Recalled) -> None:
+        recalled.packed = await self._at(StageName.PACK, recalled, lambda ceiling: self._pack(recalled, ceiling))
+
+    async def _pack(self, recalled: Recalled, ceiling: Ceiling) -> Packed:
+        return await pack(
+            recalled.fresh,
+            questions=self.plan.question.questions,
+            words_of=self.kit.analyser.content,
+            counter=self.kit.counter,
+            room=self.plan.room,
+            repeats=self.kit.config.context.repeats,
+            excerpts=self.kit.config.context.excerpts,
+            ceiling=ceiling,
+        )
+
+    async def unpacked(self, recalled: Recalled) -> Packed:
+        """What was found before a fault, as cards outside any context."""
+        return await self._pack(recalled, Ceiling(items=0))
+
+    def out_of_rounds(self, recalled: Recalled) -> None:
+        """The last permitted round left places open although more could have been found: that is what cut verify short."""
+        report = self.trail.reports[StageName.VERIFY]
+        if not recalled.page.full and report.exhausted is None and report.rejected.total():
+            report.exhausted, report.outcome = Limit.ROUNDS, "exhausted"
+
+    def _rules(self, candidates: Sequence[Candidate]) -> RankRules:
+        settings, question = self.kit.config.recall, self.plan.question
+        scopes = {candidate.outline.scope for candidate in candidates} | (self.access.granted or frozenset())
+        return RankRules(
+            fusion=settings.fusion,
+            boosts=settings.boosts,
+            named=named_scopes(question.query, scopes, question.project),
+            now=question.as_of,
+            tie_break_order=tuple(settings.tie_break_order),
+        )
+
+    async def _at(self, stage: StageName, recalled: Recalled, work: Callable[[Ceiling], Awaitable[S]]) -> S:
+        """One stage in its crew, its span and what is left of the request's time."""
+        try:
+            async with self.kit.crews.at(stage):
+                left = max(0.0, self.deadline - anyio.current_time())
+                ceiling = self.plan.ceilings[stage]
+                ceiling = replace(ceiling, seconds=min(ceiling.seconds, left))
+                return await self.trail.follow(stage, lambda: work(ceiling))
+        except Overloaded:
+            recalled.faults.append(fault(stage, Code.OVERLOADED))
+        except UnsafeStorage as error:
+            recalled.faults.append(fault(stage, Code.UNSAFE_STORAGE, error.fact))
+        except StorageUnavailable as error:
+            recalled.faults.append(fault(stage, Code.STORE_UNAVAILABLE, error.fact))
+        except Exception as error:  # noqa: BLE001 - whatever else is wrong must reach the caller as an outcome, and the log by its kind
+            log.error("internal", **{"remit.stage": stage.value, "error.type": type(error).__name__})
+            recalled.faults.append(fault(stage, Code.INTERNAL))
+        raise Interrupted
+
+
+def _worth_another_round(generated: Generated, verified: Verified) -> bool:
+    """Evidence was stale, places are open, work is left, and the search had been cut: there may be more behind what was seen."""
+    stale = len(verified.lost) > 0
+    return stale and not verified.page.full and verified.exhausted is None and generated.exhausted is Limit.ITEMS
+
+
+def _beyond(lookup: Lookup, generated: Generated) -> Lookup:
+    """The same search, without what was seen, its places going on after those given away."""
+    taken: Counter[tuple[Lane, Source]] = Counter(lookup.taken)
+    seen: set[MemoryId] = set(lookup.seen)
+    for hit in generated.kept:
+        taken[hit.lane, hit.outline.memory.source] += 1
+        seen.add(hit.outline.memory)
+    return replace(lookup, seen=frozenset(seen), taken=taken)

@@ -1,0 +1,138 @@
+"""Remembering: each item is checked, indexed and written on its own account, in batches, with a receipt for every one in order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from remit.pipeline.authority import Grants, access_to_write
+from remit.pipeline.config import Config
+from remit.pipeline.errors import InvalidRequest
+from remit.pipeline.fields import TooLarge, shown
+from remit.pipeline.items import Item, record_of, repaired
+from remit.pipeline.storage.entry import Entry, Receipt, Record, Refusal, Written
+from remit.stages.access import Access
+from remit.stages.evidence import Origin
+
+__all__ = ["Receipt", "Refusal", "Written", "remember", "remember_stream"]
+
+Resolve = Callable[[Origin], Awaitable[Origin]]
+
+
+class Indexes(Protocol):
+    """Gives a record the passages, words and vectors it is found by."""
+
+    async def entry(self, record: Record) -> Entry: ...
+
+
+class Writes(Protocol):
+    """Writes what an access may write, one receipt an entry, in order; durable when it returns."""
+
+    async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """An item on its way into the store, or the receipt of its refusal."""
+
+    outcome: Entry | Receipt
+    note: str = ""
+    characters: int = 0
+
+
+async def remember(
+    items: Iterable[Item],
+    grants: Grants,
+    *,
+    store: Writes,
+    indexer: Indexes,
+    config: Config,
+    now: datetime,
+    resolve: Resolve | None = None,
+) -> list[Receipt]:
+    """Takes in items; one receipt each, in order. See `remember_stream`."""
+    receipts = remember_stream(items, grants, store=store, indexer=indexer, config=config, now=now, resolve=resolve)
+    return [receipt async for receipt in receipts]
+
+
+async def remember_stream(
+    items: Iterable[Item] | AsyncIterable[Item],
+    grants: Grants,
+    *,
+    store: Writes,
+    indexer: Indexes,
+    config: Config,
+    now: datetime,
+    resolve: Resolve | None = None,
+) -> AsyncIterator[Receipt]:
+    """Takes in items as they come, holding no more than a batch of them; one receipt each, in order, when its batch is durable.
+
+    An item that is wrong, or that the principal may not write, is refused and costs the others nothing. `resolve` fills in the content hash
+    of a `file:` origin that states none. Raises `StorageUnavailable` when the store cannot be asked; what was acknowledged stays written.
+    """
+    access = access_to_write(grants, now)
+    batch: list[Prepared] = []
+    async for item in _each(items):
+        batch.append(await _prepared(item, grants, access, indexer=indexer, config=config, now=now, resolve=resolve))
+        if len(batch) >= config.remember.batch_items or sum(each.characters for each in batch) >= config.remember.batch_characters:
+            for receipt in await _written(batch, access, store):
+                yield receipt
+            batch = []
+    for receipt in await _written(batch, access, store):
+        yield receipt
+
+
+async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Item]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item
+
+
+async def _prepared(
+    item: Any, grants: Grants, access: Access, *, indexer: Indexes, config: Config, now: datetime, resolve: Resolve | None
+) -> Prepared:
+    if not isinstance(item, Item):
+        return _refused("", Refusal.INVALID, "item: must be a Fact, a Session or a Doc")
+    try:
+        record = record_of(item, grants, config, now)
+    except InvalidRequest as error:
+        name = f"{item.source}:{shown(item.id)}"
+        return _refused(name, Refusal.TOO_LARGE if isinstance(error, TooLarge) else Refusal.INVALID, error.fact)
+    if (field := _out_of_reach(record, access)) is not None:
+        return _refused(str(record.id), Refusal.NOT_AUTHORISED, f"{field}: not granted")
+    if resolve is not None and (origin := record.origin) is not None and origin.sha256 is None and origin.uri.lower().startswith("file:"):
+        # Stated again with its hash, because the digest must tell this version of the file from the next.
+        record = record_of(replace(item, origin=await resolve(origin)), grants, config, now)
+    note = ", ".join(f"{field}: characters that cannot be stored were removed" for field in repaired(item))
+    return Prepared(outcome=await indexer.entry(record), note=note, characters=len(record.text))
+
+
+def _out_of_reach(record: Record, access: Access) -> str | None:
+    """The field that puts the memory on a shelf which the principal may not write, if one does."""
+    shelf = record.label.shelf
+    if shelf.org != access.org:
+        return "org"
+    if not access.reaches(replace(shelf, project=None, conversation=None)):
+        return "scope"
+    if not access.reaches(replace(shelf, conversation=None)):
+        return "origin.project"
+    return None if access.reaches(shelf) else "origin.conversation"
+
+
+def _refused(name: str, code: Refusal, detail: str) -> Prepared:
+    return Prepared(outcome=Receipt(id=name, written=Written.REFUSED, code=code, detail=detail))
+
+
+async def _written(batch: Sequence[Prepared], access: Access, store: Writes) -> list[Receipt]:
+    entries = [each.outcome for each in batch if isinstance(each.outcome, Entry)]
+    receipts = iter(await store.put(entries, access) if entries else ())
+    return [each.outcome if isinstance(each.outcome, Receipt) else _noted(next(receipts), each.note) for each in batch]
+
+
+def _noted(receipt: Receipt, note: str) -> Receipt:
+    return replace(receipt, detail="; ".join(filter(None, (receipt.detail, note)))) if note else receipt

@@ -1,0 +1,386 @@
+"""A store of plain lists: every question is a loop over everything, so that it is easy to see that the answer is right."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remit.pipeline.storage.entry import ALIAS, Entry, Passage, Receipt, Record, Refusal, Written
+from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN, Capabilities, Fault
+from remit.stages.access import Access, Approval, Label
+from remit.stages.ceiling import Limit
+from remit.stages.evidence import Lane, Memory, MemoryId, Outline, PassageId, Route
+from remit.stages.ports import Found, Neighbours, Postings, Probe, Wanted
+from remit.stages.report import Degradation, Reason
+from remit.stages.request import Filters, Source
+from remit.stages.selection import similarities
+
+SOURCES = tuple(Source)
+LATEST = datetime.max.replace(tzinfo=UTC)
+EXACT = {Lane.LOCAL: Route.LOCAL_EXACT, Lane.SEMANTIC: Route.SEMANTIC_EXACT}
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A passage under the number this store gave it."""
+
+    key: int
+    passage: Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A memory as it stands, with its passages; `record.label.superseded` is the present truth."""
+
+    record: Record
+    version: int
+    passages: tuple[Indexed, ...]
+
+    @property
+    def label(self) -> Label:
+        return self.record.label
+
+    @property
+    def findable(self) -> bool:
+        """Whether its words and vectors are in the indexes at all."""
+        return self.label.approval is Approval.APPROVED
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """What became of the first write with an idempotency key."""
+
+    id: MemoryId
+    digest: str
+    receipt: Receipt
+
+
+class MemoryStore:
+    """Keeps everything in two dictionaries, gone when the process ends. Nothing in it waits, so no call is ever half done."""
+
+    def __init__(self, signature: str) -> None:
+        self._signature = signature
+        self._kept: dict[tuple[str, MemoryId], Kept] = {}
+        self._first: dict[tuple[str, str], First] = {}
+        self._roots: set[str] = set()
+        self._keys = count(1)
+
+    async def __aenter__(self) -> MemoryStore:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+    async def find(self, wanted: Wanted, access: Access) -> Found:
+        if wanted.seconds <= 0:
+            return _no_time(wanted)
+        reached = [(kept, each) for kept in self._kept.values() if access.reaches(kept.label.shelf) for each in kept.passages]
+        standing = [(kept, each) for kept, each in reached if access.stands(kept.label)]
+        eligible = _eligible(standing, wanted)
+        found = Found(
+            passages=len(standing),
+            words=sum(each.passage.length for _, each in standing),
+            eligible=None if eligible is None else _numbers(sorted(eligible)),
+            routes={Route.LEXICAL: NOTHING_ASKED},
+        )
+        found = _with_words(found, wanted, access, reached, standing)
+        return _with_neighbours(found, wanted, standing, eligible)
+
+    async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
+        wanted = set(keys)
+        return {
+            each.key: _outline(kept, each)
+            for kept in self._kept.values()
+            if access.admits(kept.label)
+            for each in kept.passages
+            if each.key in wanted
+        }
+
+    async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
+        words = {
+            word
+            for kept in self._kept.values()
+            if kept.findable and access.reaches(kept.label.shelf)
+            for each in kept.passages
+            for word in each.passage.words
+            if not word.startswith(ALIAS) and shortest <= len(word) <= longest
+        }
+        return sorted(words)
+
+    async def read(self, passages: Sequence[PassageId], access: Access) -> Mapping[PassageId, Memory]:
+        found = {}
+        for wanted in passages:
+            kept = self._reached(wanted.memory, access)
+            for each in kept.passages if kept else ():
+                if kept and each.passage.ordinal == wanted.ordinal:
+                    found[wanted] = _memory(kept, each)
+        return found
+
+    async def passages_of(self, memory: MemoryId, access: Access) -> Sequence[PassageId]:
+        kept = self._reached(memory, access)
+        return [PassageId(memory, each.passage.ordinal) for each in kept.passages] if kept else []
+
+    async def brief(self, access: Access, *, pinned: int, important: int, recent: int) -> Sequence[Memory]:
+        standing = [kept for kept in self._kept.values() if access.admits(kept.label) and kept.passages]
+        facts = sorted((kept for kept in standing if kept.record.id.source is Source.FACT), key=_by_importance)
+        sessions = sorted((kept for kept in standing if kept.record.id.source is Source.SESSION), key=_by_age)
+        chosen = [
+            *[kept for kept in facts if kept.record.pinned][:pinned],
+            *[kept for kept in facts if not kept.record.pinned][:important],
+            *sessions[:recent],
+        ]
+        return [_memory(kept, kept.passages[0]) for kept in chosen]
+
+    async def coverage(self, space: str, access: Access) -> tuple[int, int]:
+        standing = [each for kept in self._kept.values() if access.admits(kept.label) for each in kept.passages]
+        return sum(space in each.passage.vectors for each in standing), len(standing)
+
+    async def roots(self) -> Sequence[str]:
+        return sorted(self._roots)
+
+    async def add_root(self, path: str) -> None:
+        self._roots.add(path)
+
+    async def capabilities(self) -> Capabilities:
+        return Capabilities(facts={"store": "memory", "analyser": self._signature})
+
+    async def faults(self) -> Sequence[Fault]:
+        return []
+
+    async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
+        return [self._put(entry, access) for entry in entries]
+
+    async def reindexed(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            place = (entry.record.label.shelf.org, entry.record.id)
+            kept = self._kept.get(place)
+            if kept is not None and kept.record.digest == entry.record.digest:
+                self._kept[place] = replace(kept, passages=self._numbered(entry.passages))
+
+    async def records(self, after: tuple[str, MemoryId] | None, most: int) -> Sequence[tuple[str, Entry]]:
+        behind = sorted(place for place in self._kept if after is None or place > after)
+        return [(org, Entry(record=self._kept[org, memory].record, passages=())) for org, memory in behind[:most]]
+
+    async def signed(self) -> None:
+        """Nothing outlives the process, so nothing was made by another analyser."""
+
+    def _put(self, entry: Entry, access: Access) -> Receipt:
+        record, org = entry.record, access.org
+        if not access.reaches(record.label.shelf):
+            return _refused(record.id, Refusal.NOT_AUTHORISED)
+        first = self._first.get((org, record.key)) if record.key is not None else None
+        if first is not None and (first.id, first.digest) != (record.id, record.digest):
+            return _refused(record.id, Refusal.KEY_CONFLICT)
+        if first is not None:
+            return first.receipt
+        before = self._kept.get((org, record.id))
+        if before is not None and not access.reaches(before.label.shelf):
+            return _refused(record.id, Refusal.NOT_AUTHORISED)
+        if before is not None and before.record.digest == record.digest:
+            return self._told(record, org, Receipt(id=str(record.id), written=Written.UNCHANGED, version=before.version))
+        if any(each == record.id or self._reached(each, access) is None for each in record.supersedes):
+            return _refused(record.id, Refusal.UNKNOWN_REFERENCE)
+        return self._told(record, org, self._stored(entry, org, before))
+
+    def _stored(self, entry: Entry, org: str, before: Kept | None) -> Receipt:
+        record, version = entry.record, 1 if before is None else before.version + 1
+        if before is not None and before.label.superseded:
+            record = replace(record, label=replace(record.label, superseded=True))
+        self._kept[org, record.id] = Kept(record, version, self._numbered(entry.passages))
+        for each in record.supersedes if record.label.approval is Approval.APPROVED else ():
+            older = self._kept[org, each]
+            label = replace(older.label, superseded=True)
+            self._kept[org, each] = replace(older, record=replace(older.record, label=label))
+        return Receipt(id=str(record.id), written=Written.STORED if before is None else Written.REPLACED, version=version)
+
+    def _told(self, record: Record, org: str, receipt: Receipt) -> Receipt:
+        if record.key is not None:
+            self._first[org, record.key] = First(record.id, record.digest, receipt)
+        return receipt
+
+    def _reached(self, memory: MemoryId, access: Access) -> Kept | None:
+        kept = self._kept.get((access.org, memory))
+        return kept if kept is not None and access.reaches(kept.label.shelf) else None
+
+    def _numbered(self, passages: Sequence[Passage]) -> tuple[Indexed, ...]:
+        return tuple(Indexed(next(self._keys), replace(each, vectors=_sound(each.vectors))) for each in passages)
+
+
+async def open_memory(signature: str) -> MemoryStore:
+    """An empty store. `signature` names the analyser whose words it is given."""
+    return MemoryStore(signature)
+
+
+Passages = list[tuple[Kept, Indexed]]
+
+
+def _no_time(wanted: Wanted) -> Found:
+    routes = {route: OUT_OF_TIME for route in ((Route.LEXICAL,) if wanted.words else ())}
+    routes |= {EXACT[probe.lane]: OUT_OF_TIME for probe in wanted.probes}
+    return Found(routes=routes, exhausted=Limit.SECONDS if routes else None)
+
+
+def _with_words(found: Found, wanted: Wanted, access: Access, reached: Passages, standing: Passages) -> Found:
+    """Looks the words up, rarest first; what would pass the ceiling on postings is left out."""
+    words = list(dict.fromkeys(wanted.words))
+    if not words:
+        return found
+    if wanted.postings <= 0:
+        return _left_out(replace(found, routes={Route.LEXICAL: NOTHING_ALLOWED}), words)
+    holding = {word: [(kept, each) for kept, each in standing if kept.findable and word in each.passage.words] for word in words}
+    room, fitting = wanted.postings, []
+    for word in sorted(words, key=lambda word: (len(holding[word]), word)):
+        room -= len(holding[word])
+        if room < 0:
+            break
+        fitting.append(word)
+    found = replace(
+        found,
+        postings={word: _postings(word, holding[word]) for word in words if word in fitting},
+        dead=_dead(fitting, access, reached, wanted.postings),
+        routes={Route.LEXICAL: RAN},
+    )
+    return _left_out(found, [word for word in words if word not in fitting])
+
+
+def _left_out(found: Found, words: Sequence[str]) -> Found:
+    if not words:
+        return found
+    return replace(found, left_out=tuple(words), degraded=(Degradation.COMMON_WORDS_LEFT_OUT,), exhausted=Limit.POSTINGS)
+
+
+def _dead(words: Collection[str], access: Access, reached: Passages, most: int) -> dict[Reason, int]:
+    holding = [kept for kept, each in reached if kept.findable and any(word in each.passage.words for word in words)]
+    superseded = sum(kept.label.superseded for kept in holding)
+    expired = sum(not kept.label.superseded and not access.stands(kept.label) for kept in holding)
+    counts = {Reason.SUPERSEDED: min(most, superseded), Reason.EXPIRED: min(most, expired)}
+    return {reason: number for reason, number in counts.items() if number}
+
+
+def _with_neighbours(found: Found, wanted: Wanted, standing: Passages, eligible: set[int] | None) -> Found:
+    """The nearest of each source by comparing every vector in scope; ties with the last one that fits are kept."""
+    routes, neighbours, compared, exhausted = dict(found.routes), list[Neighbours](), dict[Lane, int](), found.exhausted
+    for probe in wanted.probes:
+        of_space = [(kept, each) for kept, each in standing if _comparable(probe, each)]
+        compared[probe.lane] = len(of_space)
+        routes[EXACT[probe.lane]] = RAN
+        if not _useful(probe):
+            routes[EXACT[probe.lane]] = NOTHING_ASKED
+        elif wanted.rows <= 0:
+            routes[EXACT[probe.lane]] = NOTHING_ALLOWED
+            exhausted = exhausted or Limit.ITEMS
+        else:
+            allowed = [(kept, each) for kept, each in of_space if eligible is None or each.key in eligible]
+            neighbours += _nearest(probe, allowed, wanted.rows)
+    return replace(found, routes=routes, neighbours=tuple(neighbours), compared=compared, exhausted=exhausted)
+
+
+def _nearest(probe: Probe, passages: Passages, rows: int) -> Iterator[Neighbours]:
+    for source in SOURCES:
+        here = sorted((each.key, each.passage.vectors[probe.space]) for kept, each in passages if kept.record.id.source is source)
+        if not here:
+            continue
+        keys, vectors = _numbers([key for key, _ in here]), np.stack([vector for _, vector in here])
+        likeness = similarities(probe.vector, vectors)
+        near = likeness >= np.sort(likeness)[::-1][min(rows, keys.size) - 1]
+        yield Neighbours(EXACT[probe.lane], probe.lane, source, keys[near], vectors[near], more=not near.all())
+
+
+def _comparable(probe: Probe, each: Indexed) -> bool:
+    vector = each.passage.vectors.get(probe.space)
+    return vector is not None and vector.size == probe.vector.size
+
+
+def _useful(probe: Probe) -> bool:
+    return bool(probe.vector.any() and np.isfinite(probe.vector).all())
+
+
+def _sound(vectors: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    """Vectors that have a direction; zero and what is no number is like nothing, and is not kept."""
+    return {space: vector for space, vector in vectors.items() if vector.any() and np.isfinite(vector).all()}
+
+
+def _eligible(standing: Passages, wanted: Wanted) -> set[int] | None:
+    if wanted.filters.idle and not wanted.without:
+        return None
+    return {
+        each.key for kept, each in standing if kept.record.id not in wanted.without and _passes(kept.record, each.passage, wanted.filters)
+    }
+
+
+def _passes(record: Record, passage: Passage, filters: Filters) -> bool:
+    return (
+        filters.tags.passes(frozenset(record.tags))
+        and (filters.created_from is None or filters.created_from <= record.created_at)
+        and (filters.created_until is None or record.created_at < filters.created_until)
+        and all(phrase.strip() and f" {phrase.strip()} " in f" {passage.plain} " for phrase in filters.phrases)
+    )
+
+
+def _postings(word: str, holding: Passages) -> Postings:
+    rows = sorted((each.key, each.passage.words[word], each.passage.length, SOURCES.index(kept.record.id.source)) for kept, each in holding)
+    keys, counts, lengths, sources = (_numbers([row[column] for row in rows]) for column in range(4))
+    return Postings(keys, counts, lengths, sources)
+
+
+def _numbers(values: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)
+
+
+def _outline(kept: Kept, each: Indexed) -> Outline:
+    record = kept.record
+    return Outline(
+        key=each.key,
+        passage=PassageId(record.id, each.passage.ordinal),
+        scope=record.label.shelf.scope,
+        version=kept.version,
+        aged_from=record.ended_at or record.created_at,
+        importance=record.importance,
+        pinned=record.pinned,
+        status=record.status,
+    )
+
+
+def _memory(kept: Kept, each: Indexed) -> Memory:
+    record = kept.record
+    return Memory(
+        passage=PassageId(record.id, each.passage.ordinal),
+        version=kept.version,
+        label=record.label,
+        title=record.title,
+        text=each.passage.text,
+        created_at=record.created_at,
+        ended_at=record.ended_at,
+        importance=record.importance,
+        pinned=record.pinned,
+        status=record.status,
+        trust=record.trust,
+        origin=record.origin,
+        tags=record.tags,
+        claims=record.claims,
+        disputes=record.disputes,
+        derived_from=record.derived_from,
+        start=each.passage.start,
+        end=each.passage.end,
+    )
+
+
+def _by_importance(kept: Kept) -> tuple[float, str]:
+    return -kept.record.importance, kept.record.id.id
+
+
+def _by_age(kept: Kept) -> tuple[timedelta, str]:
+    return LATEST - (kept.record.ended_at or kept.record.created_at), kept.record.id.id
+
+
+def _refused(memory: MemoryId, code: Refusal) -> Receipt:
+    return Receipt(id=str(memory), written=Written.REFUSED, code=code)

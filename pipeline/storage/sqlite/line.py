@@ -1,0 +1,187 @@
+"""A line: one SQLite connection on a thread of its own, and the pool of lines that read side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
+from typing import TypeVar, cast
+
+import anyio
+import apsw
+import apsw.aio
+
+from remit.pipeline.errors import StorageUnavailable
+
+T = TypeVar("T")
+
+_NAPS = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025)
+"""How long a writer sleeps before it asks for the lock again, in seconds; SQLite's own steps, without its long last ones."""
+
+
+class OutOfTime(Exception):
+    """A statement passed the deadline of its call and was stopped."""
+
+
+class _Call:
+    """One call to a line: until when it may run, and whether its caller has left."""
+
+    __slots__ = ("left", "until")
+
+    def __init__(self, seconds: float) -> None:
+        self.until = time.monotonic() + seconds
+        self.left = False
+
+
+class Line:
+    """Runs whole pieces of work on its connection, one after the other, each in one hop.
+
+    A caller that is cancelled leaves at once; its work stops at SQLite's next look at the clock, and is rolled back.
+    """
+
+    def __init__(self, connection: apsw.AsyncConnection, busy_seconds: float) -> None:
+        self._connection = connection
+        self._busy_seconds = busy_seconds
+        self._call = _Call(inf)
+        self._waiting_until = 0.0
+
+    @classmethod
+    async def opened(cls, path: str, *, flags: int, busy_seconds: float, check_steps: int) -> Line:
+        with told_plainly(), apsw.aio.contextvar_set(apsw.async_controller, _controller()):
+            with apsw.aio.contextvar_set(apsw.aio.check_progress_steps, check_steps):
+                connection = await apsw.Connection.as_async(path, flags)
+        line = cls(connection, busy_seconds)
+        await line.run(lambda db: line._attend(db, check_steps))
+        return line
+
+    async def run(self, work: Callable[[apsw.Connection], T], seconds: float = inf) -> T:
+        """The result of `work`. Raises `OutOfTime` past `seconds`, `StorageUnavailable` for what SQLite reports."""
+        call = _Call(seconds)
+        try:
+            with told_plainly(), apsw.aio.contextvar_set(apsw.aio.deadline, inf):
+                return cast(T, await self._connection.async_run(self._run, work, call))
+        finally:
+            call.left = True
+
+    async def close(self) -> None:
+        with anyio.CancelScope(shield=True), told_plainly():
+            await self._connection.aclose()
+
+    def _run(self, work: Callable[[apsw.Connection], T], call: _Call) -> T:
+        self._call = call
+        self._look_at_the_clock()
+        # On its own thread the connection answers at once, as one that is not asynchronous does.
+        return work(cast(apsw.Connection, self._connection))
+
+    def _attend(self, db: apsw.Connection, check_steps: int) -> None:
+        db.set_progress_handler(self._look_at_the_clock, check_steps, id="deadline")
+        db.set_busy_handler(self._keep_waiting)
+
+    def _look_at_the_clock(self) -> bool:
+        if time.monotonic() >= self._call.until:
+            raise OutOfTime
+        return False
+
+    def _keep_waiting(self, times: int) -> bool:
+        now = time.monotonic()
+        if times == 0:
+            self._waiting_until = min(now + self._busy_seconds, self._call.until)
+        if self._call.left or now >= self._waiting_until:
+            return False
+        time.sleep(_NAPS[min(times, len(_NAPS) - 1)])
+        return True
+
+
+class Readers:
+    """Lines that read side by side, each call on one of them; a call waits for a free one, but not for ever."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._idle = list(lines)
+        self._lines = tuple(lines)
+        self._free = anyio.Semaphore(len(lines), max_value=len(lines))
+
+    async def run(self, work: Callable[[apsw.Connection], T], *, wait: float, seconds: float = inf) -> T:
+        """The result of `work`. Raises `OutOfTime` when no line is free within `wait` seconds or the work passes `seconds` in all."""
+        until = time.monotonic() + seconds
+        await self._taken(min(wait, seconds))
+        line = self._idle.pop()
+        try:
+            return await line.run(work, until - time.monotonic())
+        finally:
+            self._idle.append(line)
+            self._free.release()
+
+    async def close(self) -> None:
+        for line in self._lines:
+            await line.close()
+
+    async def _taken(self, wait: float) -> None:
+        try:
+            self._free.acquire_nowait()
+        except anyio.WouldBlock:
+            with anyio.move_on_after(wait) as waiting:
+                await self._free.acquire()
+                return
+            if waiting.cancelled_caught:
+                raise OutOfTime from None
+
+
+@contextmanager
+def reading(db: apsw.Connection) -> Iterator[None]:
+    """One moment of the store for all statements inside."""
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+@contextmanager
+def writing(db: apsw.Connection) -> Iterator[None]:
+    """All of it or nothing, and nobody else writes meanwhile."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """What SQLite reports, without its text: that may hold statements, paths and rows."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise StorageUnavailable(_plain(error)) from None
+
+
+def _plain(error: apsw.Error) -> str:
+    for kinds, sentence in _SENTENCES:
+        if isinstance(error, kinds):
+            return sentence
+    return f"SQLite reported {type(error).__name__}."
+
+
+_SENTENCES: tuple[tuple[tuple[type[apsw.Error], ...], str], ...] = (
+    ((apsw.BusyError, apsw.LockedError), "It is locked by another writer: try again."),
+    ((apsw.FullError,), "The disk is full: make room and try again."),
+    ((apsw.CorruptError, apsw.NotADBError), "The file is damaged: put a copy of it in its place."),
+    ((apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError), "The file may not be written by this user."),
+    ((apsw.CantOpenError,), "The file cannot be opened: look at the folder and who may read and write there."),
+    ((apsw.IOError,), "Reading or writing the disk failed."),
+    ((apsw.ConnectionClosedError,), "It was closed."),
+)
+
+
+def _controller() -> Callable[[], apsw.AsyncConnectionController]:
+    """Asyncio's or trio's own, which are a third faster than the one for both."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return apsw.aio.Trio
+    return apsw.aio.AsyncIO

@@ -1,0 +1,252 @@
+"""Rows: how values of Remit are written down in SQLite, and read back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remit.pipeline.storage.entry import Record
+from remit.stages.access import Access, Approval, Label, Shelf
+from remit.stages.evidence import Claim, Memory, MemoryId, Origin, Outline, PassageId, Status, Trust
+from remit.stages.request import Source
+
+SOURCES = tuple(Source)
+INDEX_OF = {source: index for index, source in enumerate(SOURCES)}
+ENTRY = np.dtype([("passage", "<i8"), ("count", "<u4"), ("length", "<u4"), ("source", "u1")])
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_UNPLAIN = re.compile(r"[\x00-\x1f!-/:-`{-\x7f]")
+_ENDLESS_WORD = re.compile(r"[^ ]{1000,}")
+
+dumped = partial(json.dumps, separators=(",", ":"))
+
+
+def micros(when: datetime | None) -> int | None:
+    """Microseconds since 1970 in UTC."""
+    return None if when is None else (when - _BEGINNING) // _MICROSECOND
+
+
+def moment(number: int | None) -> datetime | None:
+    return None if number is None else _BEGINNING + timedelta(microseconds=number)
+
+
+def until(label: Label) -> int | None:
+    """When a memory stops to stand, whichever of its two ends comes first."""
+    ends = [end for end in (label.valid_until, label.expires_at) if end is not None]
+    return micros(min(ends, default=None))
+
+
+def reach(access: Access) -> dict[str, Any]:
+    """What the statements that resolve shelves need of an access."""
+    return {
+        "org": access.org,
+        "now": micros(access.as_of),
+        "granted": None if access.granted is None else dumped(["global", *sorted(access.granted)]),
+        "sources": dumped(sorted(access.sources)),
+        "scopes": None if access.scopes is None else dumped(sorted(access.scopes)),
+        "fact_scopes": None if access.fact_scopes is None else dumped(sorted(access.fact_scopes)),
+    }
+
+
+def shelf_row(shelf: Shelf) -> dict[str, Any]:
+    return {
+        "org": shelf.org,
+        "scope": shelf.scope,
+        "source": str(shelf.source),
+        "project": "" if shelf.project is None else f"project:{shelf.project}",
+        "conversation": "" if shelf.conversation is None else f"conversation:{shelf.conversation}",
+    }
+
+
+def shelf_of(org: str, scope: str, source: str, project: str, conversation: str) -> Shelf:
+    return Shelf(
+        org=org,
+        source=Source(source),
+        scope=scope,
+        project=project.removeprefix("project:") if project else None,
+        conversation=conversation.removeprefix("conversation:") if conversation else None,
+    )
+
+
+def phrased(plain: str) -> str:
+    """Words in such a spelling that the tokenizer finds exactly these words, whatever stands in them.
+
+    What is not a small letter, a digit or beyond ASCII becomes `_` and its number; a word too long for the index becomes its hash.
+    """
+    spelled = _UNPLAIN.sub(lambda odd: f"_{ord(odd[0]):02x}", plain)
+    return _ENDLESS_WORD.sub(lambda word: "_" + sha256(word[0].encode()).hexdigest(), spelled)
+
+
+def phrased_org(org: str) -> str:
+    """An org as one word of the phrase index."""
+    return "o" + phrased(org.replace(" ", "_20"))
+
+
+def phrase_match(org: str, phrases: Iterable[str]) -> str | None:
+    """All phrases, contiguous and in this org; None when one of them has no words and so can stand nowhere."""
+    spelled = [phrased(phrase).strip() for phrase in phrases]
+    if not all(spelled):
+        return None
+    return " AND ".join([f'org : "{phrased_org(org)}"', *[f'words : "{words}"' for words in spelled]])
+
+
+def numbers(joined: str | None) -> NDArray[np.int64]:
+    """The whole numbers of a text, parted by spaces."""
+    return np.fromstring(joined, dtype=np.int64, sep=" ") if joined else np.zeros(0, dtype=np.int64)
+
+
+def ids(names: Iterable[MemoryId]) -> list[list[str]]:
+    return [[name.source, name.id] for name in names]
+
+
+def record_row(record: Record) -> dict[str, Any]:
+    """The columns of a memory that its owner stated."""
+    label = record.label
+    return {
+        "source": str(record.id.source),
+        "id": record.id.id,
+        "digest": record.digest,
+        "approval": str(label.approval),
+        "valid_from": micros(label.valid_from),
+        "valid_until": micros(label.valid_until),
+        "expires_at": micros(label.expires_at),
+        "created_at": micros(record.created_at),
+        "ended_at": micros(record.ended_at),
+        "aged_from": micros(record.ended_at or record.created_at),
+        "importance": record.importance,
+        "pinned": record.pinned,
+        "status": str(record.status),
+        "trust": str(record.trust),
+        "actor": record.actor,
+        "write_key": record.key,
+        "title": record.title,
+        "origin": None if record.origin is None else dumped(asdict(record.origin)),
+        "aliases": dumped(record.aliases),
+        "tags": dumped(record.tags),
+        "claims": dumped([[claim.says, claim.about] for claim in record.claims]),
+        "supersedes": dumped(ids(record.supersedes)),
+        "disputes": dumped(ids(record.disputes)),
+        "derived_from": dumped(ids(record.derived_from)),
+        "text": record.text,
+    }
+
+
+def outline_row(record: Record, version: int) -> str:
+    """What ranking needs of a memory; see `outlines_of`."""
+    aged_from = micros(record.ended_at or record.created_at)
+    scope = record.label.shelf.scope
+    return dumped([record.id.source, record.id.id, scope, version, aged_from, record.importance, record.pinned, record.status])
+
+
+def outlines_of(joined: str | None) -> dict[int, Outline]:
+    """Key → outline, of what the statement `outlines` gives."""
+    found = {}
+    for key, ordinal, (source, name, scope, version, aged_from, importance, pinned, status) in json.loads(joined or "[]"):
+        found[key] = Outline(
+            key=key,
+            passage=PassageId(MemoryId(_SOURCE[source], name), ordinal),
+            scope=scope,
+            version=version,
+            aged_from=_BEGINNING + timedelta(microseconds=aged_from),
+            importance=importance,
+            pinned=pinned,
+            status=_STATUS[status],
+        )
+    return found
+
+
+def memory_of(org: str, row: Sequence[Any]) -> Memory:
+    """A passage with its provenance, of a row of the statement `read`."""
+    (source, name, ordinal, starts, ends, text, version, _, approval, superseded, valid_from, valid_until, expires_at, title) = row[:14]
+    (created_at, ended_at, importance, pinned, status, trust, origin, tags, claims, disputes, derived_from, *shelf) = row[14:]
+    return Memory(
+        passage=PassageId(MemoryId(_SOURCE[source], name), ordinal),
+        version=version,
+        label=label_of(shelf_of(org, shelf[0], source, shelf[1], shelf[2]), approval, superseded, valid_from, valid_until, expires_at),
+        title=title,
+        text=text,
+        created_at=_moment(created_at),
+        ended_at=moment(ended_at),
+        importance=importance,
+        pinned=bool(pinned),
+        status=_STATUS[status],
+        trust=Trust(trust),
+        origin=origin_of(origin),
+        tags=tuple(json.loads(tags)),
+        claims=claims_of(claims),
+        disputes=names_of(disputes),
+        derived_from=names_of(derived_from),
+        start=starts,
+        end=ends,
+    )
+
+
+def record_of(row: Sequence[Any]) -> tuple[str, Record]:
+    """Org and record, of a row of the statement `records`."""
+    (org, source, name, approval, superseded, valid_from, valid_until, expires_at, title, text, created_at, digest, actor) = row[:13]
+    (ended_at, importance, pinned, status, trust, origin, aliases, tags, claims, supersedes, disputes, derived_from, key, *shelf) = row[13:]
+    return org, Record(
+        id=MemoryId(_SOURCE[source], name),
+        label=label_of(shelf_of(org, shelf[0], source, shelf[1], shelf[2]), approval, superseded, valid_from, valid_until, expires_at),
+        title=title,
+        text=text,
+        created_at=_moment(created_at),
+        digest=digest,
+        actor=actor,
+        ended_at=moment(ended_at),
+        importance=importance,
+        pinned=bool(pinned),
+        status=_STATUS[status],
+        trust=Trust(trust),
+        origin=origin_of(origin),
+        aliases=tuple(json.loads(aliases)),
+        tags=tuple(json.loads(tags)),
+        claims=claims_of(claims),
+        supersedes=names_of(supersedes),
+        disputes=names_of(disputes),
+        derived_from=names_of(derived_from),
+        key=key,
+    )
+
+
+def label_of(
+    shelf: Shelf, approval: str, superseded: int, valid_from: int | None, valid_until: int | None, expires_at: int | None
+) -> Label:
+    return Label(
+        shelf=shelf,
+        approval=Approval(approval),
+        superseded=bool(superseded),
+        valid_from=moment(valid_from),
+        valid_until=moment(valid_until),
+        expires_at=moment(expires_at),
+    )
+
+
+def origin_of(text: str | None) -> Origin | None:
+    return None if text is None else Origin(**json.loads(text))
+
+
+def claims_of(text: str) -> tuple[Claim, ...]:
+    return tuple(Claim(says=says, about=about) for says, about in json.loads(text))
+
+
+def names_of(text: str) -> tuple[MemoryId, ...]:
+    return tuple(MemoryId(_SOURCE[source], name) for source, name in json.loads(text))
+
+
+def _moment(number: int) -> datetime:
+    return _BEGINNING + timedelta(microseconds=number)
+
+
+_SOURCE = {str(source): source for source in Source}
+_STATUS = {str(status): status for status in Status}

@@ -1,0 +1,130 @@
+"""Why: which stage lost one memory for one request, found by running the request again and looking where it went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from remit.pipeline.asking import Plan
+from remit.pipeline.config import Config
+from remit.pipeline.items import memory_id
+from remit.pipeline.recall import Recalled
+from remit.pipeline.storage.store import Store
+from remit.stages.access import Access
+from remit.stages.evidence import Lane, MemoryId, PassageId
+from remit.stages.generate import Generated
+from remit.stages.report import Reason, StageName
+from remit.stages.verify import lapse_of
+
+NOT_IN_SCOPE = "not_in_scope"
+RETURNED = "returned"
+NO_WORD = "no_common_word"
+STOPPED = "stopped"
+"""What `why` says beside the reasons of the stages."""
+
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What became of a memory: `reason` is `returned`, `not_in_scope`, or why `stage` let it go, with the numbers that decided."""
+
+    id: str
+    stage: StageName | None
+    reason: str
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+
+
+async def explained(memory: str, plan: Plan, access: Access | None, recalled: Recalled, store: Store, config: Config) -> Explanation:
+    """Follows `source:id` through what a recall came to. Raises `InvalidRequest` when it is no name of a memory."""
+    wanted = memory_id("memory", memory, config.limits)
+    passages = await store.passages_of(wanted, access) if access else ()
+    if access is None or not passages:
+        return Explanation(id=memory, stage=None, reason=NOT_IN_SCOPE)
+    return (
+        _kept(wanted, recalled)
+        or _lost_late(wanted, recalled)
+        or await _lost_early(wanted, passages, plan, access, recalled, store)
+        or Explanation(id=memory, stage=_stopped_at(recalled), reason=STOPPED if recalled.faults else NO_WORD)
+    )
+
+
+def _kept(wanted: MemoryId, recalled: Recalled) -> Explanation | None:
+    """It is in the answer; perhaps not in the context."""
+    if recalled.packed is None:
+        return None
+    for card in recalled.packed.cards:
+        if card.memory.id == wanted:
+            numbers: dict[str, Number] = {"rank": card.rank, "score": card.ranked.score, "tokens": card.tokens, **_places(card.ranked.ranks)}
+            dropped = {each.id: each.reason for each in recalled.packed.context.dropped}
+            if card.packed or wanted not in dropped:
+                return Explanation(id=str(wanted), stage=None, reason=RETURNED, numbers=numbers)
+            room = recalled.packed.context.budget - recalled.packed.context.tokens
+            return Explanation(id=str(wanted), stage=StageName.PACK, reason=dropped[wanted].value, numbers={**numbers, "room": room})
+    return None
+
+
+def _lost_late(wanted: MemoryId, recalled: Recalled) -> Explanation | None:
+    """Found, and lost in verify, rank or dedupe."""
+    for verified in recalled.verified:
+        for passage, reason in verified.lost:
+            if passage.memory == wanted:
+                numbers = _standing(wanted, recalled)
+                return Explanation(id=str(wanted), stage=StageName.VERIFY, reason=reason.value, numbers=numbers)
+    if any(each.outline.memory == wanted for each in recalled.candidates):
+        return Explanation(id=str(wanted), stage=StageName.RANK, reason=Reason.OVER_CEILING.value)
+    if any(hit.outline.memory == wanted for each in recalled.generated for hit in each.kept):
+        return Explanation(id=str(wanted), stage=StageName.DEDUPE, reason=Reason.OVER_CEILING.value)
+    return None
+
+
+def _standing(wanted: MemoryId, recalled: Recalled) -> dict[str, Number]:
+    """Its place in the ranked list and its score, beside the last score that was returned."""
+    numbers: dict[str, Number] = {}
+    for place, ranked in enumerate(recalled.ranked, start=1):
+        if ranked.outline.memory == wanted:
+            numbers |= {"rank": place, "score": ranked.score, **_places(ranked.ranks)}
+    if recalled.fresh:
+        numbers["lastReturned"] = recalled.fresh[-1].ranked.score
+    return numbers
+
+
+def _places(ranks: Mapping[Lane, int]) -> dict[str, Number]:
+    return {f"place.{lane}": place for lane, place in ranks.items()}
+
+
+async def _lost_early(
+    wanted: MemoryId, passages: Sequence[PassageId], plan: Plan, access: Access, recalled: Recalled, store: Store
+) -> Explanation | None:
+    """Never proposed: it no longer stands, or the search saw too little in it, or a filter or ceiling left it out."""
+    for memory in (await store.read(passages, access)).values():
+        if (lapse := lapse_of(memory.label, access)) is not None:
+            return Explanation(id=str(wanted), stage=StageName.GENERATE, reason=lapse.value)
+    if not recalled.generated:
+        return None
+    return await _measured(wanted, recalled.generated[0], plan, access, store)
+
+
+async def _measured(wanted: MemoryId, generated: Generated, plan: Plan, access: Access, store: Store) -> Explanation | None:
+    """What the lanes saw in its passages, beside what they had to see."""
+    scores = generated.scores
+    if scores is None:
+        return None
+    outlines = await store.outlines(scores.keys.tolist(), access)
+    own = [key for key, outline in outlines.items() if outline.memory == wanted]
+    if not own:
+        return None
+    mine = np.isin(scores.keys, own)
+    share = float(scores.shares[mine].max())
+    numbers: dict[str, Number] = {"share": share, "shareNeeded": plan.selection.lexical, "bm25": float(scores.scores[mine].max())}
+    if any(np.isin(each.keys, own).any() for each in generated.proposals):
+        return Explanation(id=str(wanted), stage=StageName.GENERATE, reason=Reason.OVER_CEILING.value, numbers=numbers)
+    strong = share >= plan.selection.lexical or bool(scores.aliased[mine].any())
+    reason = Reason.FILTERED if strong else Reason.WEAK
+    return Explanation(id=str(wanted), stage=StageName.GENERATE, reason=reason.value, numbers=numbers)
+
+
+def _stopped_at(recalled: Recalled) -> StageName | None:
+    return recalled.faults[0].stage if recalled.faults else StageName.GENERATE

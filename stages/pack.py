@@ -1,0 +1,314 @@
+"""Packing: fill the caller's context with what is still missing in it, best first, and never above its room."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from remit.stages.ceiling import Ceiling, Limit
+from remit.stages.evidence import Card, Fresh, MemoryId
+from remit.stages.ports import TokenCounter
+from remit.stages.render import Format, Quote, passage, whole
+from remit.stages.report import Reason, Staged
+from remit.stages.similar import Said, Wants
+
+CUT = "[…]"
+"""Stands where the rest of a passage was left out."""
+
+SENTENCE_END = re.compile("(?<=[.!?…])[\"'”’»)\\]]*\\s+|(?<=[。\uff01\uff1f])[」』”\uff09]*|\n+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The packed context to be filled: `tokens` in all, of which instructions, tools and the reserve for the answer are taken."""
+
+    tokens: int
+    passages: int
+    instructions: int = 0
+    tools: int = 0
+    reserve: int = 0
+    format: str = Format.MARKDOWN
+
+    @property
+    def left(self) -> int:
+        return max(0, self.tokens - self.instructions - self.tools - self.reserve)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """A memory that is not in the context, and why; `repeats` names the packed one that says the same."""
+
+    id: MemoryId
+    reason: Reason
+    repeats: MemoryId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The packed context. `tokens` counts `text` as a whole and is never above `room`; `cut` are memories shown in part."""
+
+    text: str
+    tokens: int
+    budget: int
+    room: int
+    passages: int
+    dropped: tuple[Dropped, ...] = ()
+    cut: tuple[MemoryId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed(Staged[Card]):
+    """What pack kept, with every card it received, in rank order, and the context. Of a card not looked at `tokens` is 0."""
+
+    cards: tuple[Card, ...]
+    context: Context
+
+
+async def pack(
+    fresh: Sequence[Fresh],
+    *,
+    questions: Sequence[str],
+    words_of: Callable[[str], frozenset[str]],
+    counter: TokenCounter,
+    room: Room,
+    repeats: float,
+    excerpts: bool,
+    ceiling: Ceiling,
+) -> Packed:
+    """Cards of `fresh`, in its order (best first), and a context of as many of them as there is room for.
+
+    Next is always what covers most of the words of the questions that nothing covered yet, then what makes most new claims, then the
+    best ranked. The other side of a dispute comes right after the first. A passage of whose words the part `repeats` was said by
+    one packed passage is left out; one that does not fit is skipped, and one larger than the whole room is, with `excerpts`, cut at a
+    sentence to what the others left. When `ceiling.seconds` ends, only what was counted as a whole is packed. Raises what `counter` raises.
+    """
+    budget = room.tokens if ceiling.tokens is None else min(room.tokens, ceiling.tokens)
+    packing = _Packing(fresh[: ceiling.items], replace(room, tokens=budget), counter, words_of, repeats)
+    with anyio.move_on_after(ceiling.seconds) as scope:
+        if ceiling.seconds > 0 and packing.opened():
+            await packing.fill(questions, scope.deadline)
+            if excerpts:
+                await packing.fill_with_excerpts(scope.deadline)
+            await packing.settle()
+            await packing.count_the_rest(scope.deadline)
+    return _told(fresh, packing, budget)
+
+
+class _Packing:
+    """A context being filled: what is in it, how much that is, and why the rest is not."""
+
+    def __init__(
+        self, fresh: Sequence[Fresh], room: Room, counter: TokenCounter, words_of: Callable[[str], frozenset[str]], repeats: float
+    ) -> None:
+        self.room = room
+        self.quotes = [Quote.of(each, f"[{rank}]") for rank, each in enumerate(fresh, 1)]
+        self.reasons: dict[int, Reason] = {}
+        self.twins: dict[int, int] = {}
+        self.sizes: dict[int, int] = {}
+        self.cuts: dict[int, tuple[str, int]] = {}
+        self.settled: tuple[int, ...] = ()
+        self.text, self.tokens = "", 0
+        self._form = Format(room.format)
+        self._counter, self._words_of, self._repeats = counter, words_of, repeats
+        self._rendered: dict[int, str] = {}
+        self._said: dict[int, Said] = {}
+        self.chosen: list[int] = []
+        self._frame, self._join, self._used = 0, 0, 0
+        self._counted = True  # whether `_used` is the count of the whole as it stands, or a sum of parts
+
+    def opened(self) -> bool:
+        """Whether there is any room; without it nothing is counted."""
+        if not self.room.left:
+            self.reasons = dict.fromkeys(range(len(self.quotes)), Reason.NO_ROOM)
+        return self.room.left > 0
+
+    async def fill(self, questions: Sequence[str], deadline: float) -> None:
+        """Packs one after the other, until nothing is left to try."""
+        self._frame = self._used = await self._counter.count(whole([""], self._form))
+        self._join = max(0, await self._counter.count(whole(["", ""], self._form)) - self._frame)
+        wants = Wants([quote.memory for quote in self.quotes], [self._words_of(question) for question in questions])
+        queue = list(range(len(self.quotes)))
+        if wants.in_words:
+            queue = [place for place in queue if await self._read(place, wants, deadline)]
+        queue = wants.in_turn(queue)
+        while queue and anyio.current_time() < deadline:
+            place = queue.pop(0)
+            reason = await self._obstacle(place, wants)
+            if reason is not None:
+                self.reasons[place] = reason
+            else:
+                self._take(place, self.sizes[place])
+                wants.met_by(place)
+                queue = wants.in_turn(queue)
+
+    async def fill_with_excerpts(self, deadline: float) -> None:
+        """Cuts what is larger than the whole room to what the others left of it, best first."""
+        oversized = sorted(place for place, reason in self.reasons.items() if reason is Reason.OVERSIZED)
+        for place in oversized:
+            if len(self.chosen) >= self.room.passages or anyio.current_time() >= deadline:
+                return
+            if not self._counted:
+                await self._recount()
+            cut = await self._longest_cut(self.quotes[place])
+            if cut is not None:
+                del self.reasons[place]
+                self.cuts[place] = cut
+                self._take(place, cut[1])
+
+    async def settle(self) -> None:
+        """Counts the whole as it will be emitted, and takes the last one away until it fits."""
+        if not self._counted:
+            await self._recount()
+        while self.chosen and self._used > self.room.left:
+            place = self.chosen.pop()
+            self.reasons[place] = Reason.OVERSIZED if self.cuts.pop(place, None) else Reason.NO_ROOM
+            await self._recount()
+
+    async def count_the_rest(self, deadline: float) -> None:
+        for place in range(len(self.quotes)):
+            if anyio.current_time() < deadline:
+                await self._size(place)
+
+    async def _read(self, place: int, wants: Wants, deadline: float) -> bool:
+        """Learns the words of one that could fit at all."""
+        await checkpoint()
+        if anyio.current_time() >= deadline:
+            return False
+        if self._frame + await self._size(place) > self.room.left:
+            self.reasons[place] = Reason.OVERSIZED
+            return False
+        wants.words[place] = self._says(place).words
+        return True
+
+    async def _obstacle(self, place: int, wants: Wants) -> Reason | None:
+        """Why this one cannot be packed now; None when it can."""
+        if len(self.chosen) >= self.room.passages:
+            return Reason.PASSAGES
+        size = await self._size(place)
+        if self._frame + size > self.room.left:
+            return Reason.OVERSIZED
+        twin = next((each for each in self.chosen if not wants.disputed(place, each) and self._repeats_of(place, each)), None)
+        if twin is not None:
+            self.twins[place] = twin
+            return Reason.REPEATS
+        if not self._fits(size) and not self._counted:
+            await self._recount()
+        return None if self._fits(size) else Reason.NO_ROOM
+
+    def _repeats_of(self, place: int, packed: int) -> bool:
+        return self.quotes[place].text == self.quotes[packed].text or self._says(place).repeats(self._says(packed), self._repeats)
+
+    def _says(self, place: int) -> Said:
+        if place not in self._said:
+            text = self.quotes[place].text
+            self._said[place] = Said.of(text, self._words_of(text))
+        return self._said[place]
+
+    def _fits(self, size: int) -> bool:
+        return self._used + size + (self._join if self.chosen else 0) <= self.room.left
+
+    def _take(self, place: int, size: int) -> None:
+        self._used += size + (self._join if self.chosen else 0)
+        self.chosen.append(place)
+        self._counted = False
+
+    async def _size(self, place: int) -> int:
+        if place not in self.sizes:
+            self._rendered[place] = passage(self.quotes[place], self._form)
+            self.sizes[place] = await self._counter.count(self._rendered[place])
+        return self.sizes[place]
+
+    async def _recount(self) -> None:
+        shown = [self.cuts[place][0] if place in self.cuts else self._rendered[place] for place in sorted(self.chosen)]
+        text = whole(shown, self._form)
+        tokens = await self._counter.count(text) if shown else 0
+        self._used, self._counted = (tokens if shown else self._frame), True
+        if tokens <= self.room.left:
+            self.settled, self.text, self.tokens = tuple(self.chosen), text, tokens
+
+    async def _longest_cut(self, quote: Quote) -> tuple[str, int] | None:
+        """The most whole sentences that fit, rendered, and their size: doubling first, so that a huge text is never counted."""
+        ends: list[int] = []
+        more = sentence_ends(quote.text)
+        best, low, high = None, 0, 1
+        while True:
+            ends += islice(more, high - len(ends))
+            cut = await self._cut(quote, ends[high - 1]) if len(ends) >= high else None
+            if cut is None:
+                break
+            best, low, high = cut, high, 2 * high
+        high = min(high, len(ends) + 1)
+        while high - low > 1:
+            middle = (low + high) // 2
+            cut = await self._cut(quote, ends[middle - 1])
+            best, low, high = (best, low, middle) if cut is None else (cut, middle, high)
+        return best
+
+    async def _cut(self, quote: Quote, end: int) -> tuple[str, int] | None:
+        shown = passage(replace(quote, text=f"{quote.text[:end].rstrip()} {CUT}"), self._form)
+        size = await self._counter.count(shown)
+        return (shown, size) if self._fits(size) else None
+
+
+def sentence_ends(text: str) -> Iterator[int]:
+    """Where a text may be cut: after each of its sentences and paragraphs but the last."""
+    last = len(text.rstrip())
+    return (found.end() for found in SENTENCE_END.finditer(text) if found.end() < last and not text[: found.end()].isspace())
+
+
+def _told(fresh: Sequence[Fresh], packing: _Packing, budget: int) -> Packed:
+    packed, looked_at = frozenset(packing.settled), len(packing.quotes)
+    reasons = {place: _reason(place, packing) for place in range(len(fresh)) if place not in packed}
+    cards = tuple(
+        Card(
+            rank=place + 1,
+            fresh=each,
+            cite=f"[{place + 1}]",
+            tokens=packing.cuts[place][1] if place in packed & packing.cuts.keys() else packing.sizes.get(place, 0),
+            packed=place in packed,
+        )
+        for place, each in enumerate(fresh)
+    )
+    return Packed(
+        received=len(fresh),
+        kept=tuple(card for card in cards if card.packed),
+        rejected=dict(Counter(reasons.values())),
+        exhausted=_exhausted(reasons, looked_at),
+        cards=cards,
+        context=Context(
+            text=packing.text,
+            tokens=packing.tokens,
+            budget=budget,
+            room=packing.room.left,
+            passages=len(packed),
+            dropped=tuple(
+                Dropped(id=fresh[place].memory.id, reason=reason, repeats=_twin(fresh, packing, place)) for place, reason in reasons.items()
+            ),
+            cut=tuple(fresh[place].memory.id for place in sorted(packed & packing.cuts.keys())),
+        ),
+    )
+
+
+def _reason(place: int, packing: _Packing) -> Reason:
+    """Why a memory is not in the context; one that was chosen and not counted as a part of the whole in time is unfinished."""
+    if place in packing.reasons:
+        return packing.reasons[place]
+    return Reason.UNFINISHED if place in packing.chosen else Reason.OVER_CEILING
+
+
+def _twin(fresh: Sequence[Fresh], packing: _Packing, place: int) -> MemoryId | None:
+    return fresh[packing.twins[place]].memory.id if place in packing.twins else None
+
+
+def _exhausted(reasons: dict[int, Reason], looked_at: int) -> Limit | None:
+    if any(reason in (Reason.UNFINISHED, Reason.OVER_CEILING) for place, reason in reasons.items() if place < looked_at):
+        return Limit.SECONDS
+    if Reason.NO_ROOM in reasons.values() or Reason.OVERSIZED in reasons.values():
+        return Limit.TOKENS
+    return Limit.ITEMS if reasons and max(reasons) >= looked_at else None

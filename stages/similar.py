@@ -1,0 +1,107 @@
+"""Saying the same or the opposite: which passages repeat what was said, and which dispute each other."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from remit.stages.evidence import Memory
+
+NEGATION = re.compile(
+    r"\b(?:not|no|never|none|nothing|nor|without|cannot|nicht|kein\w*|nie|ne|pas|sans|jamais|sin|nunca|non|senza|mai)\b|n['’]t\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a text says, as far as can be told from its distinct words and the negations in it."""
+
+    words: frozenset[str]
+    negations: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str, words: frozenset[str]) -> Said:
+        return cls(words, frozenset(NEGATION.findall(text.casefold())))
+
+    def repeats(self, other: Said, part: float) -> bool:
+        """Whether the other holds at least `part` (0…1) of the distinct words here.
+
+        One way only: a longer passage that holds a shorter one says more. A number that was not said, or a negation that stands in one
+        of the two alone, makes it no repeat: "the limit is 500" and "the limit is not 600" share nearly all of their words.
+        """
+        missing = self.words - other.words
+        if not self.words or len(self.words) - len(missing) < part * len(self.words):
+            return False
+        return self.negations == other.negations and not any(character.isdigit() for word in missing for character in word)
+
+
+class Wants:
+    """What a context still lacks: words of the questions, claims, and the other sides of what it says.
+
+    Memories go by their place in the ranking. When there are questions, `in_words` is true and `words` must hold the distinct words of
+    every place that is asked about.
+    """
+
+    def __init__(self, memories: Sequence[Memory], questions: Sequence[frozenset[str]]) -> None:
+        self._uncovered = [(set(words), len(words)) for words in questions if words]
+        self._claims = [frozenset(folded(f"{claim.about or ''} {claim.says}") for claim in memory.claims) for memory in memories]
+        self._opponents = opponents(memories)
+        self._said: set[str] = set()
+        self._called: set[int] = set()
+        self._vary = bool(self._uncovered or self._opponents or any(self._claims))
+        self.words: dict[int, frozenset[str]] = {}
+        self.in_words = bool(self._uncovered)
+
+    def in_turn(self, places: list[int]) -> list[int]:
+        """The places by what each would add: the other side of what is said first, words of questions, claims, and the ranking."""
+        return sorted(places, key=self._turn) if self._vary else places
+
+    def met_by(self, place: int) -> None:
+        for uncovered, _ in self._uncovered:
+            uncovered.difference_update(self.words[place])
+        self._said |= self._claims[place]
+        self._called |= self._opponents.get(place, frozenset())
+
+    def disputed(self, one: int, other: int) -> bool:
+        return other in self._opponents.get(one, ())
+
+    def _turn(self, place: int) -> tuple[bool, float, int, int]:
+        covers = sum(len(self.words[place] & uncovered) / asked for uncovered, asked in self._uncovered)
+        return place not in self._called, -covers, -len(self._claims[place] - self._said), place
+
+
+def opponents(memories: Sequence[Memory]) -> Mapping[int, frozenset[int]]:
+    """Which of these dispute each other, by place: one names the other, or both claim different things about the same. Both ways."""
+    pairs = {(place, other) for place, memory in enumerate(memories) for other in _named(memory, memories)}
+    pairs |= {pair for claims in _by_subject(memories).values() for pair in _apart(claims)}
+    disputed: defaultdict[int, set[int]] = defaultdict(set)
+    for one, other in pairs:
+        disputed[one].add(other)
+        disputed[other].add(one)
+    return {place: frozenset(others) for place, others in disputed.items()}
+
+
+def folded(claim: str) -> str:
+    """A claim as it is compared: letter case and spacing aside."""
+    return " ".join(claim.casefold().split())
+
+
+def _named(memory: Memory, memories: Sequence[Memory]) -> Iterator[int]:
+    if memory.disputes:
+        yield from (place for place, other in enumerate(memories) if other.id in memory.disputes and other.id != memory.id)
+
+
+def _by_subject(memories: Sequence[Memory]) -> Mapping[str, list[tuple[int, str]]]:
+    subjects: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    for place, memory in enumerate(memories):
+        for claim in memory.claims:
+            if claim.about is not None:
+                subjects[folded(claim.about)].append((place, folded(claim.says)))
+    return subjects
+
+
+def _apart(claims: Sequence[tuple[int, str]]) -> Iterator[tuple[int, int]]:
+    return ((one, other) for (one, says), (other, answers) in combinations(claims, 2) if one != other and says != answers)

@@ -1,0 +1,136 @@
+"""Places and natures of a memory become exactly the published numbers."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remit.pipeline.config import load
+from remit.stages.boosts import affinity, boost_of, named_scopes, recency
+from remit.stages.evidence import Lane, MemoryId, Outline, PassageId, Status
+from remit.stages.fusion import Fusion, Weights, reciprocal_rank
+from remit.stages.request import Source
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+SHIPPED = load().recall.boosts
+EQUAL = Fusion(k=60, rank_origin=0, weights=Weights(semantic=1.0, local=1.0, lexical=1.0))
+
+
+def outline(source: Source = Source.FACT, **values: object) -> Outline:
+    known = {"key": 1, "passage": PassageId(MemoryId(source, "m"), 0), "scope": "global", "version": 1, "aged_from": NOW}
+    return Outline(**{**known, **values})  # type: ignore[arg-type]  # plain values of each test
+
+
+def test_a_lone_first_hit_is_exactly_one_sixtieth() -> None:
+    assert reciprocal_rank({Lane.LEXICAL: 0}, EQUAL) == 1 / 60
+    assert reciprocal_rank({Lane.LOCAL: 0}, EQUAL) == 1 / 60
+
+
+def test_the_other_published_form_starts_at_one() -> None:
+    assert reciprocal_rank({Lane.LEXICAL: 0}, Fusion(k=60, rank_origin=1, weights=EQUAL.weights)) == 1 / 61
+
+
+def test_a_lane_that_did_not_find_it_adds_nothing_and_agreement_beats_one_outlier() -> None:
+    third_in_both = reciprocal_rank({Lane.LOCAL: 2, Lane.LEXICAL: 2}, EQUAL)
+    assert third_in_both == 1 / 62 + 1 / 62
+    assert third_in_both > reciprocal_rank({Lane.LEXICAL: 0}, EQUAL)
+    assert reciprocal_rank({Lane.LOCAL: 0, Lane.LEXICAL: 1}, EQUAL) > reciprocal_rank({Lane.LOCAL: 0}, EQUAL)
+
+
+def test_place_sixty_in_both_lanes_ties_with_first_in_one() -> None:
+    assert reciprocal_rank({Lane.LOCAL: 60, Lane.LEXICAL: 60}, EQUAL) == reciprocal_rank({Lane.LOCAL: 0}, EQUAL)
+
+
+def test_the_shipped_weights_keep_a_weak_lane_from_overturning_the_words() -> None:
+    shipped = load().recall.fusion
+    by_words_first = reciprocal_rank({Lane.LEXICAL: 0}, shipped)
+    assert by_words_first == 1 / 60
+    assert by_words_first > reciprocal_rank({Lane.LOCAL: 0, Lane.LEXICAL: 40}, shipped)
+
+
+@pytest.mark.parametrize(("importance", "boost"), [(0.0, 1.0), (0.5, 1.25), (0.8, 1.4), (1.0, 1.5)])
+def test_a_fact_counts_one_plus_half_its_importance(importance: float, boost: float) -> None:
+    assert boost_of(outline(importance=importance), SHIPPED, NOW) == pytest.approx(boost, abs=1e-15)
+
+
+def test_a_pin_changes_no_order() -> None:
+    assert boost_of(outline(pinned=True), SHIPPED, NOW) == boost_of(outline(), SHIPPED, NOW) == 1.0
+
+
+@pytest.mark.parametrize(("days", "factor"), [(0, 1.0), (30, 0.5), (60, 0.25), (-10, 1.0)])
+def test_a_session_halves_every_thirty_days_and_the_future_is_never_boosted(days: int, factor: float) -> None:
+    aged = outline(Source.SESSION, aged_from=NOW - timedelta(days=days))
+    assert boost_of(aged, SHIPPED, NOW) == pytest.approx(factor, abs=1e-12)
+
+
+def test_the_ends_of_time_have_a_recency() -> None:
+    assert recency(NOW - datetime.max.replace(tzinfo=UTC), timedelta(days=30)) == 1.0
+    assert recency(NOW - datetime.min.replace(tzinfo=UTC), timedelta(days=30)) == 0.0
+
+
+@pytest.mark.parametrize(("status", "factor"), [(Status.ACTIVE, 1.25), (Status.ARCHIVED, 1.0), (Status.MISSING, 1.0)])
+def test_only_a_doc_in_use_is_boosted(status: Status, factor: float) -> None:
+    assert boost_of(outline(Source.DOC, status=status), SHIPPED, NOW) == factor
+
+
+def test_every_boost_set_to_one_is_off() -> None:
+    ones = {name: 1.0 for name in load_keys("recall", "boosts") if name != "sessionHalfLifeDays"}
+    off = load({"recall": {"boosts": ones}}).recall.boosts
+    for memory in (
+        outline(importance=0.9, pinned=True, scope="project:alpha"),
+        outline(Source.SESSION, aged_from=NOW - timedelta(days=300)),
+        outline(Source.DOC),
+    ):
+        assert boost_of(memory, off, NOW) == 1.0
+        assert affinity(memory, frozenset({"project:beta"}), off) == 1.0
+
+
+def load_keys(*path: str) -> list[str]:
+    import tomllib
+
+    from remit.pipeline.config import SHIPPED as SHIPPED_FILE
+
+    table = tomllib.loads(SHIPPED_FILE.read_text(encoding="utf-8"))
+    for part in path:
+        table = table[part]
+    return list(table)
+
+
+def test_the_four_tiers_of_scope_affinity() -> None:
+    alpha = outline(scope="project:alpha")
+    assert affinity(alpha, frozenset({"project:alpha"}), SHIPPED) == 1.5
+    assert affinity(alpha, frozenset({"project:beta"}), SHIPPED) == 0.8
+    assert affinity(alpha, frozenset(), SHIPPED) == 1.0
+    assert affinity(outline(), frozenset({"project:beta"}), SHIPPED) == 1.0
+
+
+def test_scope_affinity_is_for_facts_alone() -> None:
+    assert affinity(outline(Source.DOC, scope="project:alpha"), frozenset({"project:beta"}), SHIPPED) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("how do we deploy alpha?", {"project:alpha"}),
+        ("Alpha's deploy", {"project:alpha"}),
+        ("alphabet soup", set()),
+        ("alpha-b is down", {"project:alpha-b"}),
+        ("is (alpha) or alpha-b down", {"project:alpha", "project:alpha-b"}),
+        ("what does ada think", {"person:ada"}),
+        ("Canada", set()),
+        ("global rules", set()),
+    ],
+)
+def test_a_question_names_a_scope_by_its_whole_word(query: str, named: set[str]) -> None:
+    scopes = ["project:alpha", "project:alpha-b", "person:ada", "global"]
+    assert named_scopes(query, scopes, None) == named
+
+
+def test_a_declared_project_is_named_without_a_word() -> None:
+    assert named_scopes("deploy", ["project:alpha"], "alpha") == {"project:alpha"}
+
+
+@given(st.text(), st.lists(st.text(min_size=1).map(lambda name: f"project:{name}")))
+def test_any_text_and_any_name_can_be_compared(query: str, scopes: list[str]) -> None:
+    assert named_scopes(query, scopes, None) <= set(scopes)

@@ -1,0 +1,221 @@
+"""Generate proposes what clears its lane's rule, inside its ceiling, and counts the rest."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import anyio
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from remit.pipeline.config import load
+from remit.stages.access import Access
+from remit.stages.ceiling import Ceiling, Limit
+from remit.stages.evidence import Lane, MemoryId, Outline, PassageId, Route
+from remit.stages.generate import Generated, Lookup, generate
+from remit.stages.ports import Embedder, Finder, Found, Neighbours, Postings, Wanted
+from remit.stages.report import Degradation, Reason
+from remit.stages.request import Filters, Source
+from remit.stages.selection import Selection
+from remit.stages.terms import Term, Terms
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+ACCESS = Access(actor="ada", org="acme", granted=None, as_of=NOW)
+RECALL = load().recall
+ROOM = Ceiling(items=500, seconds=60)
+
+
+@dataclass
+class Shelf(Finder):
+    """A store of facts whose words are known: `texts` is key → text, and the vectors what a test says."""
+
+    texts: Mapping[int, str]
+    vectors: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    found: Found = Found()
+    vanished: Collection[int] = ()
+    asked: list[Wanted] = field(default_factory=list)
+
+    async def find(self, wanted: Wanted, access: Access) -> Found:
+        self.asked.append(wanted)
+        keys = sorted(self.vectors)
+        rows = np.array([self.vectors[key] for key in keys], dtype=np.float32)
+        near = [Neighbours(Route.LOCAL_EXACT, Lane.LOCAL, Source.FACT, np.array(keys), rows)] if keys and wanted.probes else []
+        return replace(
+            self.found,
+            passages=len(self.texts),
+            words=sum(len(text.split()) for text in self.texts.values()),
+            postings={word: self._postings(word) for word in wanted.words},
+            neighbours=tuple(near),
+            compared={Lane.LOCAL: 1},
+            routes={Route.LEXICAL: "ran"},
+        )
+
+    def _postings(self, word: str) -> Postings:
+        holding = sorted(key for key, text in self.texts.items() if word in text.split())
+        counts = [self.texts[key].split().count(word) for key in holding]
+        lengths = [len(self.texts[key].split()) for key in holding]
+        return Postings(*(np.array(each, dtype=np.int64) for each in (holding, counts, lengths, [0] * len(holding))))
+
+    async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
+        return {key: outline(key) for key in keys if key not in self.vanished}
+
+    async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
+        return sorted({word for text in self.texts.values() for word in text.split() if shortest <= len(word) <= longest})
+
+
+@dataclass
+class Fixed(Embedder):
+    """An embedder that gives one vector to every text."""
+
+    vector: Sequence[float]
+    lane: Lane = Lane.LOCAL
+    space: str = "test/3"
+    dimensions: int = 3
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([self.vector for _ in texts], dtype=np.float32)
+
+
+class Broken(Fixed):
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        raise ConnectionError("provider down")
+
+
+class Silent(Shelf):
+    async def find(self, wanted: Wanted, access: Access) -> Found:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+def outline(key: int) -> Outline:
+    return Outline(key=key, passage=PassageId(MemoryId(Source.FACT, f"f{key:03}"), 0), scope="global", version=1, aged_from=NOW)
+
+
+async def search(
+    shelf: Finder,
+    words: str,
+    *embedders: Embedder,
+    ceiling: Ceiling = ROOM,
+    selection: Selection = RECALL.selection,
+    **lookup: object,
+) -> Generated:
+    terms = Terms(words=tuple(Term(word, plain=word) for word in words.split()), plain=tuple(words.split()))
+    return await generate(
+        Lookup(text=words, terms=terms, **lookup),  # type: ignore[arg-type]  # plain values of each test
+        access=ACCESS,
+        finder=shelf,
+        embedders=embedders,
+        words=RECALL.words,
+        selection=selection,
+        postings=1000,
+        ceiling=ceiling,
+    )
+
+
+def names(generated: Generated, lane: Lane = Lane.LEXICAL) -> list[str]:
+    return [hit.outline.memory.id for hit in generated.kept if hit.lane is lane]
+
+
+async def test_three_two_and_one_matching_words_take_the_places_zero_one_and_two() -> None:
+    found = await search(Shelf({3: "red", 1: "red green blue", 2: "red green"}), "red green blue")
+    assert [(hit.outline.memory.id, hit.place) for hit in found.kept] == [("f001", 0), ("f002", 1)]
+    assert found.rejected == {Reason.WEAK: 1}
+
+
+async def test_equal_passages_take_their_places_by_id() -> None:
+    shelf = Shelf(dict.fromkeys(range(40, 0, -1), "red"))
+    found = await search(shelf, "red", ceiling=Ceiling(items=10, seconds=60))
+    assert names(found) == [f"f{key:03}" for key in range(1, 11)]
+    assert (found.rejected, found.exhausted) == ({Reason.OVER_CEILING: 30}, Limit.ITEMS)
+
+
+@pytest.mark.parametrize(("most", "exhausted"), [(2, Limit.ITEMS), (3, None), (4, None)])
+async def test_a_ceiling_met_exactly_cuts_nothing(most: int, exhausted: Limit | None) -> None:
+    found = await search(Shelf({1: "red", 2: "red", 3: "red"}), "red", ceiling=Ceiling(items=most, seconds=60))
+    assert (len(found.kept), found.exhausted) == (min(most, 3), exhausted)
+    assert found.received == len(found.kept) + sum(found.rejected.values())
+
+
+@pytest.mark.parametrize("ceiling", [Ceiling(items=0, seconds=60), Ceiling(items=10, seconds=0)])
+async def test_a_ceiling_of_nothing_asks_nobody(ceiling: Ceiling) -> None:
+    shelf = Shelf({1: "red"})
+    found = await search(shelf, "red", ceiling=ceiling)
+    assert (found.kept, shelf.asked) == ((), [])
+    assert found.exhausted is (Limit.ITEMS if not ceiling.items else Limit.SECONDS)
+
+
+async def test_a_store_that_never_answers_ends_at_the_ceiling_and_says_so() -> None:
+    found = await search(Silent({}), "red", ceiling=Ceiling(items=10, seconds=0.01))
+    assert (found.kept, found.exhausted) == ((), Limit.SECONDS)
+
+
+async def test_a_question_about_something_unknown_is_not_answered_by_its_commonplace_words() -> None:
+    shelf = Shelf({1: "we like the red boat", 2: "the boat is green"})
+    assert names(await search(shelf, "boat")) == ["f002", "f001"]
+    assert names(await search(shelf, "zebra giraffe elephant boat")) == []
+
+
+async def test_one_more_word_that_nobody_knows_never_turns_hits_into_none() -> None:
+    shelf = Shelf({1: "deploy restarts crash the queue workers"})
+    for cue in ("", "yesterday", "honestly"):
+        assert names(await search(shelf, f"crash {cue}")) == ["f001"]
+
+
+async def test_a_typing_error_finds_the_callers_own_near_word_and_the_mode_can_say_so() -> None:
+    shelf = Shelf({1: "kubernetes cluster", 2: "kitchen table"})
+    found = await search(shelf, "kubernets")
+    assert names(found) == ["f001"]
+    assert (dict(found.near), found.degraded) == ({"kubernets": ("kubernetes",)}, (Degradation.NEAR_WORDS,))
+
+
+async def test_a_known_word_is_never_replaced_by_a_near_one() -> None:
+    found = await search(Shelf({1: "crash", 2: "crush"}), "crash")
+    assert (names(found), dict(found.near)) == (["f001"], {})
+
+
+async def test_vectors_that_clear_the_threshold_are_proposed_best_first_and_the_rest_is_weak() -> None:
+    vectors = {1: [0.9, 0.1, 0], 2: [1, 0, 0], 3: [0, 1, 0], 4: [0, 0, 0]}
+    exact = replace(RECALL.selection, chance=replace(RECALL.selection.chance, local=0.0))
+    found = await search(Shelf({}, vectors), "red", Fixed([1, 0, 0]), selection=exact)
+    assert names(found, Lane.LOCAL) == ["f002", "f001"]
+    assert found.rejected == {Reason.WEAK: 2}
+
+
+@pytest.mark.parametrize("embedder", [Broken([1, 0, 0]), Fixed([float("nan"), 0, 0]), Fixed([1, 0])])
+async def test_a_failing_embedder_costs_its_lane_and_never_the_words(embedder: Embedder) -> None:
+    shelf = Shelf({1: "red"}, {1: [1, 0, 0]})
+    found = await search(shelf, "red", embedder)
+    assert names(found) == ["f001"]
+    assert found.degraded == (Degradation.EMBEDDING_FAILED,)
+    assert shelf.asked[0].probes == ()
+
+
+async def test_a_zero_vector_is_never_searched() -> None:
+    shelf = Shelf({1: "red"}, {1: [1, 0, 0]})
+    found = await search(shelf, "red", Fixed([0, 0, 0]))
+    assert (shelf.asked[0].probes, found.degraded) == ((), ())
+
+
+async def test_what_vanished_in_between_is_counted_as_gone() -> None:
+    found = await search(Shelf({1: "red", 2: "red"}, vanished=[2]), "red")
+    assert (names(found), found.rejected) == (["f001"], {Reason.GONE: 1})
+
+
+async def test_what_no_longer_stands_is_counted_and_proposed_by_nobody() -> None:
+    found = await search(Shelf({1: "red"}, found=Found(dead={Reason.EXPIRED: 2, Reason.SUPERSEDED: 1})), "red")
+    assert (found.received, len(found.kept), found.rejected) == (4, 1, {Reason.EXPIRED: 2, Reason.SUPERSEDED: 1})
+
+
+async def test_filters_leave_out_and_count_what_does_not_pass() -> None:
+    shelf = Shelf({1: "red", 2: "red"}, found=Found(eligible=np.array([2])))
+    found = await search(shelf, "red", filters=Filters(phrases=("red",)))
+    assert (names(found), found.rejected) == (["f002"], {Reason.FILTERED: 1})
+
+
+async def test_a_later_round_goes_on_with_the_places_after_those_given_away() -> None:
+    shelf = Shelf({1: "red", 2: "red"}, found=Found(eligible=np.array([2])))
+    seen = frozenset({MemoryId(Source.FACT, "f001")})
+    found = await search(shelf, "red", seen=seen, taken={(Lane.LEXICAL, Source.FACT): 7})
+    assert [(hit.outline.memory.id, hit.place) for hit in found.kept] == [("f002", 7)]
+    assert (shelf.asked[0].without, found.received) == (seen, 1)
