@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import chain
 
 import apsw.unicode
 import Stemmer
 
 from remit.pipeline.errors import ConfigError
-from remit.pipeline.segmentation import spelled, tokens, unspaced
+from remit.pipeline.segmentation import Spelled, spelled, tokens, unspaced
 from remit.pipeline.stopwords import ENGLISH
 from remit.pipeline.storage.entry import ALIAS
 from remit.stages.terms import Term, Terms
@@ -28,21 +28,11 @@ LONGEST_CACHED = 64
 _CODE = re.compile(r"[\d!-/:-@\[-`{-~]")
 
 
-class _Form(NamedTuple):
-    """A word as it is indexed, as it was before stemming, and how many parts share its weight (0: it is whole)."""
+_Form = tuple[str, str, int]
+"""A word as it is indexed, as it was before stemming, and how many parts share its weight (0: it is whole)."""
 
-    text: str
-    plain: str
-    sharing: int
-
-
-class _Read(NamedTuple):
-    """A token as it is asked for, as it stands in a phrase, as it is indexed, and how many words it counts."""
-
-    asked: tuple[_Form, ...]
-    plain: tuple[str, ...]
-    indexed: tuple[str, ...]
-    length: int
+_Read = tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]
+"""Of a token: the index keys of each of its words, and its plain words. Plain tuples, which the garbage collector lets be."""
 
 
 class Analyser:
@@ -71,17 +61,20 @@ class Analyser:
 
         A phrase stands in a text when its plain words are a contiguous part of the text's. No word holds a space.
         """
-        return [word for read in self._all(tokens(text)) for word in read.plain]
+        plain: list[str] = []
+        for token in tokens(text):
+            plain.extend(self._cached(token)[1] if len(token) <= LONGEST_CACHED else _plain(spelled(token)))
+        return plain
 
     def indexed(self, text: str) -> tuple[dict[str, int], int]:
         """Word → how often it stands in the text, and the length: whole words and pairs, with no part or single character counted."""
         words: dict[str, int] = {}
         length = 0
-        distinct = Counter(tokens(text))
-        for read, times in zip(self._all(distinct), distinct.values(), strict=True):
-            length += read.length * times
-            for word in read.indexed:
-                words[word] = words.get(word, 0) + times
+        for token, times in Counter(tokens(text)).items():
+            for keys in self._cached(token)[0] if len(token) <= LONGEST_CACHED else map(self._keys, spelled(token)):
+                length += times
+                for key in keys:
+                    words[key] = words.get(key, 0) + times
         return words, length
 
     def content(self, text: str) -> frozenset[str]:
@@ -104,36 +97,33 @@ class Analyser:
         counts as whole. A query of nothing but stop words is its words: none is marked. Names of up to `alias_longest` words are
         looked for among the first `most_words`; in scripts without spaces a character counts as half a word.
         """
-        read = list(self._all(tokens(query)))
-        distinct = _distinct((form for each in read for form in each.asked), part_weight, self._stops)
+        distinct = _distinct(self._forms(query), part_weight, self._stops)
         words = distinct[:most_words]
         if all(word.stop for word in words):
             words = [replace(word, stop=False) for word in words]
-        plain = tuple(word for each in read for word in each.plain)
+        plain = tuple(self.plain(query))
         names = dict.fromkeys(_names(plain[:most_words], alias_longest))
         return Terms(words=tuple(words), aliases=tuple(names), plain=plain, cut=len(distinct) > most_words)
 
-    def _all(self, those: Iterable[str]) -> Iterator[_Read]:
-        for token in those:
-            yield self._cached(token) if len(token) <= LONGEST_CACHED else self._read(token)
+    def _forms(self, query: str) -> Iterator[_Form]:
+        for word in chain.from_iterable(map(spelled, tokens(query))):
+            yield self._keys(word)[0], word.whole, 0
+            for part in word.parts:
+                yield self._stem(part), part, len(word.parts)
 
     def _read(self, token: str) -> _Read:
-        asked: list[_Form] = []
-        plain: list[str] = []
-        indexed: list[str] = []
-        length = 0
-        for whole, parts, characters in spelled(token):
-            length += 1
-            if characters:
-                asked.append(_Form(whole, whole, 0))
-                plain.extend(characters)
-                indexed.extend((whole, *characters))
-                continue
-            asked.append(_Form(self._stem(whole), whole, 0))
-            asked.extend(_Form(self._stem(part), part, len(parts)) for part in parts)
-            plain.append(whole)
-            indexed.extend(dict.fromkeys(map(self._stem, (whole, *parts))))
-        return _Read(tuple(asked), tuple(plain), tuple(indexed), length)
+        words = list(spelled(token))
+        return tuple(map(self._keys, words)), tuple(_plain(words))
+
+    def _keys(self, word: Spelled) -> tuple[str, ...]:
+        if word.characters:
+            return (word.whole, *word.characters)
+        return tuple(dict.fromkeys(map(self._stem, (word.whole, *word.parts))))
+
+
+def _plain(words: Iterable[Spelled]) -> Iterator[str]:
+    for word in words:
+        yield from word.characters or (word.whole,)
 
 
 def _stemmer(language: str) -> Callable[[str], str]:

@@ -16,6 +16,9 @@ import apsw.unicode
 Count = Callable[[str], int]
 Cut = Callable[[str], Iterable[int]]
 
+CHARACTERS_A_TOKEN = 4
+"""Of common prose; where the first count is tried."""
+
 MOST_CHARACTERS_A_TOKEN = 16
 """A block longer than this many characters for each token it may have is not counted: it is cut up in any case."""
 
@@ -184,10 +187,11 @@ def _parts(text: str, most: int, count: Count, cuts: list[Cut]) -> Iterator[tupl
 def _reach(text: str, start: int, ends: list[int], first: int, most: int, count: Count) -> tuple[int, int]:
     """Which end the tokens reach to from `start`, nearly, and how many they are: more than `most` when not even `first` is in reach.
 
-    Tried where the tokens counted last point to, then by halves: a few counts for each part, however many ends there are.
+    Tried first where prose would reach to, then where the tokens counted last point to, or by halves: a few counts for each part,
+    however many ends there are.
     """
     low, high = first, max(first, bisect_right(ends, start + most * MOST_CHARACTERS_A_TOKEN) - 1)
-    reached, filled, tried = first, most + 1, high
+    reached, filled, tried = first, most + 1, max(first, bisect_right(ends, start + most * CHARACTERS_A_TOKEN) - 1)
     while low <= high and not most - most // 10 <= filled <= most:
         tokens = count(text[start : ends[tried]])
         if tokens <= most:
@@ -195,7 +199,7 @@ def _reach(text: str, start: int, ends: list[int], first: int, most: int, count:
         else:
             high = tried - 1
         pointed = bisect_right(ends, start + (ends[tried] - start) * most // max(tokens, 1)) - 1
-        tried = pointed if low <= pointed <= high else (low + high) // 2
+        tried = min(pointed, high) if low <= pointed else (low + high) // 2
     return reached, filled
 
 

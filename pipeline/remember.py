@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -74,17 +75,18 @@ async def remember_stream(
     """
     access = access_to_write(grants, now)
     batch: list[Prepared] = []
-    async for item in _each(items):
-        batch.append(await _prepared(item, grants, access, indexer=indexer, config=config, now=now, resolve=resolve))
-        if len(batch) >= config.remember.batch_items or sum(each.characters for each in batch) >= config.remember.batch_characters:
-            for receipt in await _written(batch, access, store):
-                yield receipt
-            batch = []
+    async with aclosing(_each(items)) as coming:
+        async for item in coming:
+            batch.append(await _prepared(item, grants, access, indexer=indexer, config=config, now=now, resolve=resolve))
+            if len(batch) >= config.remember.batch_items or sum(each.characters for each in batch) >= config.remember.batch_characters:
+                for receipt in await _written(batch, access, store):
+                    yield receipt
+                batch = []
     for receipt in await _written(batch, access, store):
         yield receipt
 
 
-async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Item]:
+async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[Item, None]:
     if isinstance(items, AsyncIterable):
         async for item in items:
             yield item

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +15,10 @@ from remit.stages.evidence import Card, Fresh, MemoryId
 from remit.stages.ports import TokenCounter
 from remit.stages.render import Format, Quote, passage, whole
 from remit.stages.report import Reason, Staged
-from remit.stages.similar import Said, Wants
+from remit.stages.similar import SENTENCE_END, Said, Wants
 
 CUT = "[…]"
 """Stands where the rest of a passage was left out."""
-
-SENTENCE_END = re.compile("(?<=[.!?…])[\"'”’»)\\]]*\\s+|(?<=[。\uff01\uff1f])[」』”\uff09]*|\n+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +81,9 @@ async def pack(
     """Cards of `fresh`, in its order (best first), and a context of as many of them as there is room for.
 
     Next is always what covers most of the words of the questions that nothing covered yet, then what makes most new claims, then the
-    best ranked. The other side of a dispute comes right after the first. A passage of whose words the part `repeats` was said by
-    one packed passage is left out; one that does not fit is skipped, and one larger than the whole room is, with `excerpts`, cut at a
-    sentence to what the others left. When `ceiling.seconds` ends, only what was counted as a whole is packed. Raises what `counter` raises.
+    best ranked. The other side of a dispute comes right after the first. A passage that says what a packed one says (`repeats` is the
+    part of their words they share) is left out; one that does not fit is skipped, and one larger than the whole room is, with
+    `excerpts`, cut at a sentence to what the others left. When `ceiling.seconds` ends, only what was counted as a whole is packed. Raises what `counter` raises.
     """
     budget = room.tokens if ceiling.tokens is None else min(room.tokens, ceiling.tokens)
     packing = _Packing(fresh[: ceiling.items], replace(room, tokens=budget), counter, words_of, repeats)
@@ -183,7 +180,7 @@ class _Packing:
         if self._frame + await self._size(place) > self.room.left:
             self.reasons[place] = Reason.OVERSIZED
             return False
-        wants.words[place] = self._says(place).words
+        wants.words[place] = self._words_of(self.quotes[place].text)
         return True
 
     async def _obstacle(self, place: int, wants: Wants) -> Reason | None:
@@ -193,21 +190,17 @@ class _Packing:
         size = await self._size(place)
         if self._frame + size > self.room.left:
             return Reason.OVERSIZED
-        twin = next((each for each in self.chosen if not wants.disputed(place, each) and self._repeats_of(place, each)), None)
-        if twin is not None:
-            self.twins[place] = twin
-            return Reason.REPEATS
+        for each in self.chosen:
+            if self._says(place).repeats(self._says(each), self._repeats) and not wants.disputed(place, each):
+                self.twins[place] = each
+                return Reason.REPEATS
         if not self._fits(size) and not self._counted:
             await self._recount()
         return None if self._fits(size) else Reason.NO_ROOM
 
-    def _repeats_of(self, place: int, packed: int) -> bool:
-        return self.quotes[place].text == self.quotes[packed].text or self._says(place).repeats(self._says(packed), self._repeats)
-
     def _says(self, place: int) -> Said:
         if place not in self._said:
-            text = self.quotes[place].text
-            self._said[place] = Said.of(text, self._words_of(text))
+            self._said[place] = Said(self.quotes[place].text)
         return self._said[place]
 
     def _fits(self, size: int) -> bool:

@@ -5,44 +5,55 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 from remit.stages.evidence import Memory
 
-NEGATION = re.compile(
-    r"\b(?:not|no|never|none|nothing|nor|without|cannot|nicht|kein\w*|nie|ne|pas|sans|jamais|sin|nunca|non|senza|mai)\b|n['’]t\b"
-)
+NEGATIONS = frozenset({"not", "no", "never", "none", "nothing", "nor", "without", "cannot", "nicht", "nie", "ne", "pas", "sin", "non"})
+
+WORD = re.compile(r"[\w'’]+")
+
+SENTENCE_END = re.compile("(?<=[.!?…])[\"'”’»)\\]]*\\s+|(?<=[。\uff01\uff1f])[」』”\uff09]*|\n+")
 
 
-@dataclass(frozen=True, slots=True)
 class Said:
-    """What a text says, as far as can be told from its distinct words and the negations in it."""
+    """What a text says: its distinct words, letter case aside, and its sentences as runs of words."""
 
-    words: frozenset[str]
-    negations: frozenset[str]
+    def __init__(self, text: str) -> None:
+        self.text = text.casefold()
+        self.words = frozenset(WORD.findall(self.text))
 
-    @classmethod
-    def of(cls, text: str, words: frozenset[str]) -> Said:
-        return cls(words, frozenset(NEGATION.findall(text.casefold())))
+    @cached_property
+    def sentences(self) -> frozenset[str]:
+        sentences = {" ".join(WORD.findall(sentence)) for sentence in SENTENCE_END.split(self.text)}
+        return frozenset(sentences - {""})
 
     def repeats(self, other: Said, part: float) -> bool:
-        """Whether the other holds at least `part` (0…1) of the distinct words here.
+        """Whether the other says the same: every sentence of this one stands there, or they share the part `part` of all their words.
 
-        One way only: a longer passage that holds a shorter one says more. A number that was not said, or a negation that stands in one
-        of the two alone, makes it no repeat: "the limit is 500" and "the limit is not 600" share nearly all of their words.
+        Words alone never make a short passage a repeat of a long one. A number or a negation that only one of the two has makes it
+        none either: "the limit is 500" and "the limit is not 600" share nearly all of their words.
         """
-        missing = self.words - other.words
-        if not self.words or len(self.words) - len(missing) < part * len(self.words):
+        if self.text == other.text:
+            return True
+        if self.words <= other.words and self.sentences <= other.sentences:
+            return bool(self.words)
+        shared = len(self.words & other.words)
+        if shared == 0 or shared < part * (len(self.words) + len(other.words) - shared):
             return False
-        return self.negations == other.negations and not any(character.isdigit() for word in missing for character in word)
+        return not any(map(_turns, self.words ^ other.words))
+
+
+def _turns(word: str) -> bool:
+    return word in NEGATIONS or word.endswith(("n't", "n’t")) or any(map(str.isdigit, word))
 
 
 class Wants:
     """What a context still lacks: words of the questions, claims, and the other sides of what it says.
 
     Memories go by their place in the ranking. When there are questions, `in_words` is true and `words` must hold the distinct words of
-    every place that is asked about.
+    every place that is asked about, analysed like the questions.
     """
 
     def __init__(self, memories: Sequence[Memory], questions: Sequence[frozenset[str]]) -> None:

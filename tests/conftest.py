@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
 
 for name in [name for name in os.environ if name.startswith(("REMIT_", "OTEL_"))]:
     del os.environ[name]  # a developer's own store or collector must not be what is tested
+
+settings.register_profile("untimed", deadline=None)  # a slow machine is no fault of what is tested
+settings.load_profile("untimed")
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -11,7 +11,6 @@ from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, PassageId
 from remit.stages.ports import Finder, Reader
 
-
 RAN = "ran"
 NOTHING_ASKED = "nothing_asked"
 NOTHING_ALLOWED = "nothing_allowed"

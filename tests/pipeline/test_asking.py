@@ -1,5 +1,7 @@
 """What a request may say, and what it is refused for, by name, before anything is asked."""
 
+import time
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 from math import inf, nan
@@ -21,8 +23,16 @@ CONFIG = load()
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=12) | st.datetimes() | st.sampled_from(Source),
-    lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(), max_size=12)
+    | st.datetimes()
+    | st.sampled_from(Source),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -36,6 +46,13 @@ def refused_field(**given: Any) -> str:
         plan(**given)
     assert refusal.value.fact.startswith(refusal.value.field)
     return refusal.value.field
+
+
+def plan_or_refusal(**given: Any) -> tuple[Any, InvalidRequest | None]:
+    try:
+        return plan(**given), None
+    except InvalidRequest as refusal:
+        return None, refusal
 
 
 def test_a_bare_query_takes_every_gap_from_the_config() -> None:
@@ -53,12 +70,16 @@ def test_a_bare_query_takes_every_gap_from_the_config() -> None:
     assert made.deadline_seconds == 5.0
 
 
-@pytest.mark.parametrize("query", [None, "", "  \n\t", "\u200b\u200d\ufeff", "\u3000\u00a0", "\0", "\ud83d", "\u3164\u2800", 7, b"why", ["why"]])
+@pytest.mark.parametrize(
+    "query", [None, "", "  \n\t", "\u200b\u200d\ufeff", "\u3000\u00a0", "\0", "\ud83d", "\u3164\u2800", 7, b"why", ["why"]]
+)
 def test_a_blank_query_is_refused(query: object) -> None:
     assert refused_field(query=query) == "query"
 
 
-@pytest.mark.parametrize("query", ["x", "?", "-bar", '"unclosed', "NEAR(a", "a\0b", "\u202ert", "👩\u200d👩", "e" + "\u0301" * 10_000, "IT", "x" * 20_000])
+@pytest.mark.parametrize(
+    "query", ["x", "?", "-bar", '"unclosed', "NEAR(a", "a\0b", "\u202ert", "👩\u200d👩", "e" + "\u0301" * 10_000, "IT", "x" * 20_000]
+)
 def test_any_other_text_is_a_query_as_it_stands(query: str) -> None:
     assert plan(query=query).question.query == query
 
@@ -161,12 +182,18 @@ def test_a_request_lowers_what_each_stage_may_do() -> None:
     )
 
     assert (made.ceilings[StageName.GENERATE].items, made.ceilings[StageName.GENERATE].seconds, made.postings) == (10, 0.5, 100)
-    assert (made.ceilings[StageName.VERIFY].items, made.ceilings[StageName.VERIFY].rounds, made.ceilings[StageName.VERIFY].seconds) == (0, 1, 3.0)
+    assert (made.ceilings[StageName.VERIFY].items, made.ceilings[StageName.VERIFY].rounds, made.ceilings[StageName.VERIFY].seconds) == (
+        0,
+        1,
+        3.0,
+    )
     assert (made.room.tokens, made.room.passages) == (640, 2)
     assert made.deadline_seconds == 1.0
 
 
-@pytest.mark.parametrize("of_context, of_pack, tokens", [(1000, 600, 600), (600, 1000, 600), (600, None, 600), (None, 600, 600), (0, None, 0)])
+@pytest.mark.parametrize(
+    "of_context, of_pack, tokens", [(1000, 600, 600), (600, 1000, 600), (600, None, 600), (None, 600, 600), (0, None, 0)]
+)
 def test_of_two_numbers_for_one_room_the_lower_wins(of_context: int | None, of_pack: int | None, tokens: int) -> None:
     made = plan(context=ContextWanted(tokens=of_context), ceilings={"pack": {"tokens": of_pack}})
 
@@ -214,6 +241,20 @@ def test_the_same_instant_is_the_same_however_it_is_written(written: Any, meant:
     assert plan(created_from=written).question.filters.created_from == meant
 
 
+@pytest.fixture
+def machine_in_kolkata(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("machine_in_kolkata")
+def test_a_time_without_an_offset_is_utc_wherever_the_machine_stands() -> None:
+    assert plan(as_of="2026-10-31T12:00:00").question.as_of == datetime(2026, 10, 31, 12, tzinfo=UTC)
+
+
 def test_endless_bounds_of_a_time_range_bound_nothing() -> None:
     assert plan(created_from="-infinity", created_until="infinity").question.filters == Filters()
     assert plan(created_until="9999-12-31T23:59:59.999999-14:00").question.filters.created_until is None
@@ -235,35 +276,35 @@ NAMES = {each.name: to_camel(each.name) for each in fields(Request)}
 @example(name="as_of", junk="\ud83d")
 @example(name="ceilings", junk={"verify": {"\ud83d\n": 1}})
 def test_whatever_stands_in_a_field_it_works_or_is_refused_by_that_name(name: str, junk: Any) -> None:
-    try:
-        made = plan(**{name: junk})
-    except InvalidRequest as refusal:
+    made, refusal = plan_or_refusal(**{name: junk})
+
+    if refusal is None:
+        assert_within_allowance(made)
+    else:
         assert refusal.field.split(".")[0].split("[")[0] == NAMES[name]
         assert str(refusal).encode()
-    else:
-        assert_within_allowance(made)
 
 
 @given(part=st.sampled_from(["tags", "context"]), data=st.data(), junk=JUNK)
 def test_whatever_stands_inside_a_field_is_refused_with_its_path(part: str, data: st.DataObject, junk: Any) -> None:
     whole: Any = TagFilter() if part == "tags" else ContextWanted()
     inner = data.draw(st.sampled_from([each.name for each in fields(whole)]))
-    try:
-        made = plan(**{part: replace(whole, **{inner: junk})})
-    except InvalidRequest as refusal:
-        assert refusal.field.split("[")[0] == f"{part}.{inner}"
-    else:
+    made, refusal = plan_or_refusal(**{part: replace(whole, **{inner: junk})})
+
+    if refusal is None:
         assert_within_allowance(made)
+    else:
+        assert refusal.field.split("[")[0] == f"{part}.{inner}"
 
 
 @given(stage=st.sampled_from(StageName), name=st.sampled_from(["items", "seconds", "rounds", "tokens", "passages", "postings"]), junk=JUNK)
 def test_no_request_raises_a_ceiling(stage: StageName, name: str, junk: Any) -> None:
-    try:
-        made = plan(ceilings={str(stage): {name: junk}})
-    except InvalidRequest as refusal:
-        assert refusal.field == f"ceilings.{stage}.{name}"
-    else:
+    made, refusal = plan_or_refusal(ceilings={str(stage): {name: junk}})
+
+    if refusal is None:
         assert_within_allowance(made)
+    else:
+        assert refusal.field == f"ceilings.{stage}.{name}"
 
 
 def assert_within_allowance(made: Any) -> None:

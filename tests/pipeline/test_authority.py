@@ -49,7 +49,7 @@ def test_the_principal_of_a_machine_without_settings_is_its_one_user() -> None:
 
 
 def test_a_principal_of_the_config_that_is_none_is_a_fault_of_the_config() -> None:
-    with pytest.raises(ConfigError, match="principal.scopes"):
+    with pytest.raises(ConfigError, match=r"principal\.scopes"):
         default_principal(load({"principal": {"scopes": ["team:x"]}}))
 
 
@@ -92,14 +92,35 @@ def test_a_principal_that_is_wrong_is_refused_by_the_name_of_its_field(stated: o
 
 
 @pytest.mark.parametrize(
-    "scope", ["", " ", "auto", "all", "*", "Global", "project", "project:", "project: alpha", "project:alpha ", "team:alpha", "PROJECT:a", ":a", "project:a\0", None, 7]
+    "scope",
+    [
+        "",
+        " ",
+        "auto",
+        "all",
+        "*",
+        "Global",
+        "project",
+        "project:",
+        "project: alpha",
+        "project:alpha ",
+        "team:alpha",
+        "PROJECT:a",
+        ":a",
+        "project:a\0",
+        None,
+        7,
+    ],
 )
 def test_a_scope_is_global_or_a_known_kind_and_a_whole_name(scope: object) -> None:
     with pytest.raises(InvalidRequest):
         scope_at("scopes[0]", scope, LIMITS)
 
 
-@given(kind=st.sampled_from(KINDS), name=st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=200).filter(lambda name: not blank(name)))
+@given(
+    kind=st.sampled_from(KINDS),
+    name=st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=200).filter(lambda name: not blank(name)),
+)
 def test_a_scope_keeps_its_name_to_the_letter(kind: str, name: str) -> None:
     assert scope_at("scope", f"{kind}:{name}", LIMITS) == f"{kind}:{name}"
 

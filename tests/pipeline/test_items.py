@@ -18,7 +18,7 @@ from remit.pipeline.items import Doc, Fact, Item, Session, memory_id, record_of,
 from remit.pipeline.storage.entry import Record
 from remit.pipeline.times import BEGINNING, END
 from remit.stages.access import Approval, Shelf
-from remit.stages.evidence import Claim, MemoryId, Origin, Status, Trust
+from remit.stages.evidence import Claim, MemoryId, Origin, Trust
 from remit.stages.request import Source
 
 CONFIG = load()
@@ -28,13 +28,22 @@ ADA = Grants(actor="ada", org="acme", scopes=None)
 
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=12) | st.datetimes(),
-    lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
 def record(kind: type[Item] = Fact, **stated: Any) -> Record:
     return record_of(kind(**{"id": "m1", "text": "Deploys restart the workers.", **stated}), ADA, CONFIG, NOW)
+
+
+def record_or_refusal(kind: type[Item] = Fact, **stated: Any) -> Record | InvalidRequest:
+    try:
+        return record(kind, **stated)
+    except InvalidRequest as refusal:
+        return refusal
 
 
 def test_a_bare_fact_takes_every_gap_from_the_contract() -> None:
@@ -259,7 +268,7 @@ def test_whatever_else_is_stated_makes_another_digest(stated: dict[str, Any]) ->
 
 
 def test_a_digest_of_today_is_a_digest_of_tomorrow() -> None:
-    assert record(created_at="2026-01-01", tags=("a",)).digest == "DIGEST"
+    assert record(created_at="2026-01-01", tags=("a",)).digest[:12] == "578e22104325"
 
 
 @pytest.mark.parametrize("written", ["fact", "fact:", ":x", "Fact:x", "memo:x", "", None, 7, ["fact", "x"]])
@@ -272,20 +281,19 @@ def test_a_memory_is_named_by_its_source_and_id(written: object) -> None:
 @given(kind=st.sampled_from([Fact, Session, Doc]), data=st.data(), junk=JUNK)
 def test_whatever_stands_in_a_field_it_works_or_is_refused_by_that_name(kind: type[Item], data: st.DataObject, junk: Any) -> None:
     name = data.draw(st.sampled_from([each.name for each in fields(kind)]))
-    try:
-        made = record(kind, **{name: junk})
-    except InvalidRequest as refusal:
-        assert refusal.field.split(".")[0].split("[")[0] == to_camel(name)
-        assert str(refusal).encode()
-    else:
+    made = record_or_refusal(kind, **{name: junk})
+
+    if isinstance(made, Record):
         assert made.created_at.tzinfo is UTC
         assert made.text.encode()
+    else:
+        assert made.field.split(".")[0].split("[")[0] == to_camel(name)
+        assert str(made).encode()
 
 
 @given(inner=st.sampled_from([each.name for each in fields(Origin)]), junk=JUNK)
 @example(inner="uri", junk="x:")
 def test_whatever_stands_in_an_origin_is_refused_with_its_path(inner: str, junk: Any) -> None:
-    try:
-        record(origin=replace(Origin(uri="https://example.org"), **{inner: junk}))
-    except InvalidRequest as refusal:
-        assert refusal.field == f"origin.{inner}"
+    made = record_or_refusal(origin=replace(Origin(uri="https://example.org"), **{inner: junk}))
+
+    assert isinstance(made, Record) or made.field == f"origin.{inner}"

@@ -224,7 +224,7 @@ Passages = list[tuple[Kept, Indexed]]
 
 
 def _no_time(wanted: Wanted) -> Found:
-    routes = {route: OUT_OF_TIME for route in ((Route.LEXICAL,) if wanted.words else ())}
+    routes = dict.fromkeys((Route.LEXICAL,) if wanted.words else (), OUT_OF_TIME)
     routes |= {EXACT[probe.lane]: OUT_OF_TIME for probe in wanted.probes}
     return Found(routes=routes, exhausted=Limit.SECONDS if routes else None)
 

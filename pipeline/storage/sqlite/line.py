@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from math import inf
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import anyio
 import apsw
@@ -49,9 +50,8 @@ class Line:
 
     @classmethod
     async def opened(cls, path: str, *, flags: int, busy_seconds: float, check_steps: int) -> Line:
-        with told_plainly(), apsw.aio.contextvar_set(apsw.async_controller, _controller()):
-            with apsw.aio.contextvar_set(apsw.aio.check_progress_steps, check_steps):
-                connection = await apsw.Connection.as_async(path, flags)
+        with told_plainly(), _having(apsw.async_controller, _controller()), _having(apsw.aio.check_progress_steps, check_steps):
+            connection = await apsw.Connection.as_async(path, flags)
         line = cls(connection, busy_seconds)
         await line.run(lambda db: line._attend(db, check_steps))
         return line
@@ -60,7 +60,7 @@ class Line:
         """The result of `work`. Raises `OutOfTime` past `seconds`, `StorageUnavailable` for what SQLite reports."""
         call = _Call(seconds)
         try:
-            with told_plainly(), apsw.aio.contextvar_set(apsw.aio.deadline, inf):
+            with told_plainly(), _having(apsw.aio.deadline, inf):
                 return cast(T, await self._connection.async_run(self._run, work, call))
         finally:
             call.left = True
@@ -178,7 +178,26 @@ _SENTENCES: tuple[tuple[tuple[type[apsw.Error], ...], str], ...] = (
 )
 
 
-def _controller() -> Callable[[], apsw.AsyncConnectionController]:
+def rows(db: apsw.Connection, statement: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+    """All rows of a statement; its author knows what is in them."""
+    return cast(list[tuple[Any, ...]], db.execute(statement, parameters).fetchall())
+
+
+def value(db: apsw.Connection, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
+    """The one value of a statement that answers with one; None when it answers with nothing."""
+    return db.execute(statement, parameters).get
+
+
+@contextmanager
+def _having(variable: ContextVar[Any], setting: Any) -> Iterator[None]:
+    token = variable.set(setting)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def _controller() -> Callable[[], Any]:
     """Asyncio's or trio's own, which are a third faster than the one for both."""
     try:
         asyncio.get_running_loop()

@@ -1,0 +1,278 @@
+"""The command line: `remit demo`, `init`, `add`, `recall`, `brief`, `why` and `doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from remit.pipeline.faces.failing import ANSWERED, INTERRUPTED, OF_OUTCOME, PIPE_CLOSED, UNAVAILABLE, WRONG, failure_of
+from remit.pipeline.faces.options import Asked, Common, spelled_out, spread
+
+if TYPE_CHECKING:
+    from remit.pipeline.faces.host import Host
+    from remit.pipeline.faces.taking import Taken
+    from remit.stages.request import Request
+
+# What a command needs is imported when it runs, so that --help and --version do not wait for an engine.
+
+app = typer.Typer(
+    name="remit",
+    help="The memory of an agent: recall within your authority and your budget.",
+    epilog="Exit status: 0 answered, also nothing_found; 2 something stated is wrong; 3 exhausted; 4 unavailable.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status. No exception leaves it."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    _speak_utf8(as_json="--json" in given)
+    try:
+        status = app(spelled_out(given), prog_name="remit", standalone_mode=False)
+        sys.stdout.flush()
+        return int(status or ANSWERED)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing complains at the end of the process
+        return PIPE_CLOSED
+    except Exception as error:  # noqa: BLE001 - whatever is wrong, a person gets one line and a program one object, never a traceback
+        failure = failure_of(error)
+        if "--json" in given:
+            print(failure.json())
+        else:
+            print(f"remit: {failure.message}", file=sys.stderr)
+        return failure.status
+
+
+@app.callback(invoke_without_command=True)
+@spread
+def remit(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")], common: Common) -> None:
+    if version:
+        from importlib.metadata import version as of
+
+        print(f"remit {of('remit')}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+    context.obj = common
+
+
+@app.command()
+@spread
+def demo(context: typer.Context, common: Common) -> int:
+    """Take in a small shipped memory, ask it, and show how the answers came about."""
+
+    async def work(common: Common) -> int:
+        from remit.pipeline.faces.demo.tour import tour
+
+        return await tour(common)
+
+    return _run(context, common, work)
+
+
+@app.command()
+@spread
+def init(context: typer.Context, common: Common) -> int:
+    """Make the store, or upgrade it: also when its words were made in another language."""
+
+    async def work(common: Common) -> int:
+        from remit.pipeline.faces.making import made, show_made
+
+        done = await made(_host(common), common)
+        if common.json:
+            print(_json(done.wire()))
+        else:
+            show_made(done)
+        return ANSWERED if done.healthy else UNAVAILABLE
+
+    return _run(context, common, work)
+
+
+@app.command()
+@spread
+def add(
+    context: typer.Context,
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="JSON Lines, Markdown or text files, or folders of such.")],
+    scope: Annotated[str | None, typer.Option("--scope", help="Of what states none itself; else global.")] = None,
+    org: Annotated[str | None, typer.Option("--org", help="Of what states none itself; else the principal's.")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="What text files become: fact, session or doc.")] = None,
+    *,
+    common: Common,
+) -> int:
+    """Take in memories: one receipt a line; what is wrong is listed again at the end, and costs the rest nothing."""
+
+    async def work(common: Common) -> int:
+        from remit.pipeline.faces.progress import Progress
+        from remit.pipeline.faces.taking import intaking, sizes_of
+
+        host = _host(common)
+        wrong: list[Taken] = []
+        async with host.engine(make=True) as engine:
+            with Progress("taking in", sizes_of(files)) as progress:
+                taking = intaking(files, engine, scope=scope, org=org, source=source, told=progress.advance)
+                async for taken in taking.into(engine, host.principal):
+                    print(_json(taken.wire()) if common.json else taken.line_for_people())
+                    if taken.refused:
+                        wrong.append(taken)
+        if not common.json:
+            print(taking.summary(), file=sys.stderr)
+            for taken in wrong:
+                print(f"  {taken.place} {taken.code} {taken.detail}", file=sys.stderr)
+        return WRONG if wrong else ANSWERED
+
+    return _run(context, common, work)
+
+
+@app.command()
+@spread
+def recall(
+    context: typer.Context,
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="What is asked; or see --request.", show_default=False)] = None,
+    *,
+    asked: Asked,
+    common: Common,
+) -> int:
+    """Ask: the ranked list, the funnel of the five stages, and the packed context."""
+
+    async def work(common: Common) -> int:
+        host = _host(common)
+        request = _request(query, asked, host)
+        async with host.engine() as engine:
+            answer = await engine.recall(request, host.principal)
+        if common.json:
+            print(_json(answer.wire()))
+        else:
+            from remit.pipeline.faces.show import show_answer, terminal
+
+            show_answer(terminal(), answer.wire())
+        return OF_OUTCOME[answer.outcome]
+
+    return _run(context, common, work)
+
+
+@app.command()
+@spread
+def brief(
+    context: typer.Context,
+    tokens: Annotated[int | None, typer.Option("--tokens", help="The most tokens the brief may take.")] = None,
+    project: Annotated[str | None, typer.Option("--project", help="Leaves the global facts and this project's.")] = None,
+    *,
+    common: Common,
+) -> int:
+    """What an agent should know before its first question: pinned facts first, within a budget."""
+
+    async def work(common: Common) -> int:
+        from remit.pipeline.faces.show import show_brief, terminal
+        from remit.pipeline.faces.wire import brief_to
+
+        host = _host(common)
+        async with host.engine() as engine:
+            told = await engine.brief(host.principal, tokens=tokens, project=project)
+        if common.json:
+            print(_json(brief_to(told)))
+        else:
+            show_brief(terminal(), terminal(stderr=True), told)
+        return ANSWERED
+
+    return _run(context, common, work)
+
+
+@app.command()
+@spread
+def why(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What was asked.")],
+    memory: Annotated[str, typer.Argument(metavar="SOURCE:ID", help="The memory that was expected.")],
+    *,
+    asked: Asked,
+    common: Common,
+) -> int:
+    """Which stage lost a memory, and why, from asking again."""
+
+    async def work(common: Common) -> int:
+        from remit.pipeline.faces.show import show_why, terminal
+        from remit.pipeline.faces.wire import explanation_to
+
+        host = _host(common)
+        request = _request(query, asked, host)
+        async with host.engine() as engine:
+            explanation = await engine.why(request, memory, host.principal)
+        if common.json:
+            print(_json(explanation_to(explanation)))
+        else:
+            show_why(terminal(), explanation)
+        return UNAVAILABLE if explanation.reason == "stopped" else ANSWERED
+
+    return _run(context, common, work)
+
+
+@app.command()
+@spread
+def doctor(context: typer.Context, common: Common) -> int:
+    """What this store can do and whether it is safe and whole, with the fix for what is not."""
+
+    async def work(common: Common) -> int:
+        from remit.pipeline.faces.show import show_examination, terminal
+        from remit.pipeline.faces.wire import examination_to
+
+        async with _host(common).engine() as engine:
+            examination = await engine.doctor()
+        if common.json:
+            print(_json(examination_to(examination)))
+        else:
+            show_examination(terminal(), examination)
+        return ANSWERED if examination.healthy else UNAVAILABLE
+
+    return _run(context, common, work)
+
+
+def _run(context: typer.Context, common: Common, work: Callable[[Common], Awaitable[int]]) -> int:
+    """One command's work in an event loop, under the options given before its name and after it."""
+    import anyio
+
+    from remit.pipeline.faces.telemetry import telemetry
+
+    options = common.over(context.obj)
+    with telemetry(options.trace, log=options.log):
+        return anyio.run(work, options)
+
+
+def _host(common: Common) -> Host:
+    from remit.pipeline.faces.host import Host
+
+    return Host.of(common)
+
+
+def _request(query: str | None, asked: Asked, host: Host) -> Request:
+    """The request of query, options and file, checked whole before any store is opened; says where an option wins over the file."""
+    from remit.pipeline.asking import asked as checked
+    from remit.pipeline.engine import now_in_utc
+    from remit.pipeline.faces.host import json_file
+    from remit.pipeline.faces.wire import laid_over, request_from
+
+    stated = asked.wire() | ({} if query is None else {"query": query})
+    if asked.request is not None:
+        file = json_file("request", asked.request, host.config.limits.line_bytes, stdin=sys.stdin.buffer)
+        stated, clashes = laid_over(file, stated)
+        for field in clashes:
+            print(f"remit: {field}: the option is used, not what the request file says", file=sys.stderr)
+    request = request_from(stated)
+    checked(request, host.config, now_in_utc())
+    return request
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _speak_utf8(*, as_json: bool) -> None:
+    """JSON is UTF-8 wherever it goes; for a person, what their terminal cannot show is replaced."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(**({"encoding": "utf-8"} if as_json else {}), errors="backslashreplace")

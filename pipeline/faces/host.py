@@ -1,0 +1,92 @@
+"""The host of a command: its config, who asks, and the store, from options, environment and config, in that order."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from remit.pipeline.authority import Principal, default_principal, principal_from
+from remit.pipeline.config import Config, load
+from remit.pipeline.engine import Clock, Engine, now_in_utc, open_engine
+from remit.pipeline.errors import ConfigError, InvalidRequest, StorageUnavailable
+from remit.pipeline.faces.options import Common
+
+STORE = "sqlite:remit.db"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What a command works with, checked, before any store is opened."""
+
+    store: str
+    config: Config
+    principal: Principal
+
+    @classmethod
+    def of(cls, common: Common) -> Host:
+        """Raises `ConfigError`, `InvalidRequest` and `NotAuthorised` for what is wrong, naming it."""
+        config = load(common.config or os.environ.get("REMIT_CONFIG") or None)
+        stated = common.principal or os.environ.get("REMIT_PRINCIPAL")
+        return cls(
+            store=common.store or os.environ.get("REMIT_STORE") or STORE,
+            config=config,
+            principal=_principal(stated, config) if stated else default_principal(config),
+        )
+
+    @property
+    def path(self) -> Path | None:
+        """Where the store's file is, when it is a file."""
+        kind, _, rest = self.store.partition(":")
+        return Path(rest) if kind == "sqlite" and rest else None
+
+    @asynccontextmanager
+    async def engine(self, *, make: bool = False, rebuild: bool = False, clock: Clock = now_in_utc) -> AsyncIterator[Engine]:
+        """The engine over this store; only with `make` is a store made that is not there, so that a mistyped path is never just empty."""
+        if not make and self.path is not None and not self.path.exists():
+            raise StorageUnavailable(f"There is no {self.path}: make it with `remit init` or `remit add`, or name another with --store.")
+        async with AsyncExitStack() as stack:
+            try:
+                engine = await stack.enter_async_context(open_engine(self.store, config=self.config, rebuild=rebuild, clock=clock))
+            except ConfigError as error:
+                if error.fact.startswith("store:"):
+                    raise
+                raise StorageUnavailable(error.fact) from None
+            yield engine
+
+
+def _principal(stated: str, config: Config) -> Principal:
+    if stated.lstrip().startswith("{"):
+        return principal_from(_json("principal", stated), host=True, limits=config.limits)
+    return principal_from(json_file("principal", stated, config.limits.line_bytes), host=True, limits=config.limits)
+
+
+def json_file(field: str, name: str, most_bytes: int, *, stdin: BinaryIO | None = None) -> Any:
+    """What stands in a file as JSON; `-` is `stdin` where there is one. Raises `InvalidRequest` naming `field`."""
+    try:
+        if name == "-" and stdin is not None:
+            content = stdin.read(most_bytes + 1)
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(most_bytes + 1)
+    except (OSError, ValueError) as error:
+        raise InvalidRequest(field, f"{name!r} cannot be read: {getattr(error, 'strerror', None) or 'not a file name'}") from None
+    if len(content) > most_bytes:
+        raise InvalidRequest(field, f"more than {most_bytes} bytes")
+    try:
+        return _json(field, content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(field, f"is not UTF-8: byte {error.start + 1}") from None
+
+
+def _json(field: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(field, f"is not JSON: {error.msg}, line {error.lineno} column {error.colno}") from None
+    except (ValueError, RecursionError):
+        raise InvalidRequest(field, "is not JSON: a number too long or objects nested too deeply") from None

@@ -1,0 +1,135 @@
+"""Taking in: files and folders of a command line become memories of the store, with a receipt for each and a list of what was wrong."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from remit.pipeline.authority import Principal, scope_at
+from remit.pipeline.engine import Engine
+from remit.pipeline.faces.wire import item_from, receipt_to
+from remit.pipeline.fields import member_at, name_at
+from remit.pipeline.intake import Intake, Problem, Read, Skip, Skipped
+from remit.pipeline.items import Doc, Fact, Item, Session
+from remit.pipeline.remember import Receipt, Written
+from remit.stages.request import Source
+
+KINDS: dict[Source, type[Item]] = {kind.source: kind for kind in (Fact, Session, Doc)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What became of one item, and where it stood; `receipt` is None when it could not be read, and then `problem` says why."""
+
+    file: str
+    line: int | None
+    receipt: Receipt | None = None
+    problem: Problem | None = None
+
+    @property
+    def place(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    @property
+    def refused(self) -> bool:
+        return self.receipt is None or self.receipt.written is Written.REFUSED
+
+    @property
+    def code(self) -> str:
+        if self.problem is not None:
+            return self.problem.code.value
+        return str(self.receipt.code or "") if self.receipt else ""
+
+    @property
+    def detail(self) -> str:
+        return self.problem.detail if self.problem is not None else self.receipt.detail if self.receipt else ""
+
+    def line_for_people(self) -> str:
+        """One receipt line: `stored doc:guide.md v1`, `refused notes.jsonl:3 not_json …`."""
+        if self.refused:
+            name = f"{self.receipt.id} " if self.receipt and self.receipt.id else ""
+            return " ".join(f"refused {name}({self.place}) {self.code} {self.detail}".split())
+        assert self.receipt is not None  # noqa: S101 - what is not refused has one
+        note = f" ({self.receipt.detail})" if self.receipt.detail else ""
+        return f"{self.receipt.written.value} {self.receipt.id} v{self.receipt.version}{note}"
+
+    def wire(self) -> dict[str, Any]:
+        """The same as JSON; what is wrong says where it stands."""
+        told = receipt_to(self.receipt) if self.receipt else {"written": Written.REFUSED.value, "code": self.code, "detail": self.detail}
+        where = {"file": self.file, "line": self.line} if self.refused else {}
+        return {name: value for name, value in {**told, **where}.items() if value is not None}
+
+
+@dataclass(slots=True, kw_only=True)
+class Intaking:
+    """The files of one command on their way in. `told` hears how many bytes were gone through."""
+
+    paths: Sequence[Path]
+    intake: Intake
+    source: Source = Source.DOC
+    told: Callable[[int], None] = lambda _: None
+    skipped: Counter[Skip] = field(default_factory=Counter)
+    _ahead: deque[Read | Problem] = field(default_factory=deque)
+
+    async def into(self, engine: Engine, principal: Principal) -> AsyncIterator[Taken]:
+        """Takes everything in and tells of each item as soon as it is durable, or known to be wrong.
+
+        What is named becomes an allowed root of the store first, so that its origins can be looked at from then on.
+        """
+        for path in self.paths:
+            if path.is_dir() or path.is_file():
+                await engine.roots.add(str(path.resolve()))
+        async for receipt in engine.remember_stream(self._items(), principal):
+            for taken in self._up_to(receipt):
+                yield taken
+        for problem in self._ahead:
+            assert isinstance(problem, Problem)  # noqa: S101 - every item that was read has had its receipt
+            yield Taken(file=problem.file, line=problem.line, problem=problem)
+
+    def _up_to(self, receipt: Receipt) -> Iterator[Taken]:
+        """The item of a receipt, and before it what could not be read in front of it."""
+        while isinstance(found := self._ahead.popleft(), Problem):
+            yield Taken(file=found.file, line=found.line, problem=found)
+        yield Taken(file=found.file, line=found.line, receipt=receipt)
+
+    def _items(self) -> Iterator[Item]:
+        for path in self.paths:
+            for found in self.intake.items_from(path):
+                self.told(found.size)
+                if isinstance(found, Skipped):
+                    self.skipped[found.why] += 1
+                    continue
+                self._ahead.append(found)
+                if isinstance(found, Read):
+                    yield found.item if found.line is not None else as_source(found.item, self.source)
+
+
+def as_source(item: Item, source: Source) -> Item:
+    """A text file's memory as another kind of memory."""
+    if item.source is source:
+        return item
+    return KINDS[source](**{each.name: getattr(item, each.name) for each in fields(Item)})
+
+
+def intaking(
+    files: Sequence[str],
+    engine: Engine,
+    *,
+    scope: str | None = None,
+    org: str | None = None,
+    source: str | None = None,
+    told: Callable[[int], None] = lambda _: None,
+) -> Intaking:
+    """What `files` name, ready to be taken in. Raises `InvalidRequest` for an option that is wrong."""
+    limits = engine.config.limits
+    intake = Intake(
+        item_from=item_from,
+        limits=limits,
+        scope=None if scope is None else scope_at("scope", scope, limits),
+        org=None if org is None else name_at("org", org, limits.name_characters),
+    )
+    kind = Source.DOC if source is None else member_at("source", source, Source)
+    return Intaking(paths=[Path(each) for each in files], intake=intake, source=kind, told=told)

@@ -1,0 +1,65 @@
+"""Checking: what is wrong with a SQLite store as it stands, and what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import apsw
+
+from remit.pipeline.storage.sqlite.line import reading, value
+from remit.pipeline.storage.store import Fault
+
+SIGNATURE = "analyser"
+
+_RESTORE = "put a copy of the file in its place, or export what can be read"
+_REINDEX = "run `remit init`: it makes the indexes again"
+
+_DISAGREEMENTS = {
+    "missing_postings": "passages whose words are not all in the index",
+    "orphan_postings": "places of words that belong to no passage as it stands",
+    "missing_vectors": "passages whose vector is gone",
+    "orphan_vectors": "vectors that belong to no passage as it stands",
+    "missing_phrases": "passages that the phrase index does not know",
+    "orphan_phrases": "rows of the phrase index that belong to no passage",
+    "miscounted_shelves": "shelves whose counters are wrong",
+    "miscounted_vectors": "counters of vectors that are wrong",
+    "miscounted_words": "words of the vocabulary that are counted wrongly",
+}
+
+
+def faults(db: apsw.Connection, sql: Mapping[str, str], signature: str) -> list[Fault]:
+    """All that is wrong; looks at every row, so it takes a while on a large store."""
+    return [*_damage(db), *_phrases(db, sql), *_disagreements(db, sql), *_analyser(db, sql, signature)]
+
+
+def _damage(db: apsw.Connection) -> Iterator[Fault]:
+    try:
+        said = [str(row[0]) for row in db.execute("PRAGMA quick_check")]
+    except apsw.CorruptError:
+        said = ["malformed"]
+    if said != ["ok"]:
+        yield Fault(code="damaged_file", detail="the file's pages are damaged", fix=_RESTORE)
+
+
+def _phrases(db: apsw.Connection, sql: Mapping[str, str]) -> Iterator[Fault]:
+    try:
+        db.execute(sql["check_phrases"])
+    except apsw.CorruptError:
+        yield Fault(code="damaged_phrases", detail="the phrase index is damaged", fix=_REINDEX)
+
+
+def _disagreements(db: apsw.Connection, sql: Mapping[str, str]) -> Iterator[Fault]:
+    with reading(db):
+        for name, told in _DISAGREEMENTS.items():
+            try:
+                number = value(db, sql[name])
+            except apsw.CorruptError:
+                yield Fault(code=name, detail=f"cannot be counted: {told}", fix=_RESTORE)
+                continue
+            if number:
+                yield Fault(code=name, detail=f"{number} {told}", fix=_REINDEX)
+
+
+def _analyser(db: apsw.Connection, sql: Mapping[str, str], signature: str) -> Iterator[Fault]:
+    if value(db, sql["setting"], {"name": SIGNATURE}) != signature:
+        yield Fault(code="other_analyser", detail="the words were made by another analyser than the configured one", fix=_REINDEX)

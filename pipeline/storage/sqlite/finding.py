@@ -1,0 +1,295 @@
+"""Finding: everything one search asks of SQLite, in one read transaction on one thread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from remit.pipeline.storage.sqlite.line import OutOfTime, reading, rows, value
+from remit.pipeline.storage.sqlite.rows import ENTRY, SOURCES, dumped, ids, micros, numbers, phrase_match, reach
+from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN
+from remit.stages.access import Access
+from remit.stages.ceiling import Limit
+from remit.stages.evidence import Lane, Route
+from remit.stages.ports import Found, Neighbours, Postings, Probe, Wanted
+from remit.stages.report import Degradation, Reason
+from remit.stages.request import Source
+from remit.stages.selection import similarities
+
+EXACT = {Lane.LOCAL: Route.LOCAL_EXACT, Lane.SEMANTIC: Route.SEMANTIC_EXACT}
+
+FLOAT32_ERROR = 1e-5
+"""More than a cosine computed in float32 is off by; what is further away than this from the cut cannot have belonged above it."""
+
+_NO_KEYS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+_NOWHERE = Postings(_NO_KEYS, _NO_KEYS, _NO_KEYS, _NO_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelves:
+    """The shelves an access reaches: their numbers as JSON, which of them belong to a source, and what always stands on them."""
+
+    all: str
+    of_source: Mapping[Source, Sequence[int]]
+    passages: int
+    words: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a search works with: the statements, from how many shelves on it goes through whole words, how many vectors more than
+    asked it fetches at first, and why vectors cannot be compared, if they cannot."""
+
+    sql: Mapping[str, str]
+    seek_shelves: int
+    vector_slack: int
+    no_vectors: str | None
+
+
+@dataclass(slots=True)
+class Progress:
+    """What routes had finished, for the moment when time is up."""
+
+    passages: int = 0
+    words: int = 0
+    postings: dict[str, Postings] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    neighbours: list[Neighbours] = field(default_factory=list)
+    compared: dict[Lane, int] = field(default_factory=dict)
+    eligible: NDArray[np.int64] | None = None
+    dead: dict[Reason, int] = field(default_factory=dict)
+    routes: dict[Route, str] = field(default_factory=dict)
+    degraded: list[Degradation] = field(default_factory=list)
+    exhausted: Limit | None = None
+
+    def found(self) -> Found:
+        return Found(
+            passages=self.passages,
+            words=self.words,
+            postings=self.postings,
+            left_out=self.left_out,
+            neighbours=tuple(self.neighbours),
+            compared=self.compared,
+            eligible=self.eligible,
+            dead=self.dead,
+            routes=self.routes,
+            degraded=tuple(self.degraded),
+            exhausted=self.exhausted,
+        )
+
+
+def find(db: apsw.Connection, wanted: Wanted, access: Access, means: Means) -> Found:
+    """What stands in reach. Out of time, it is what the routes had finished by then."""
+    progress = unfinished(wanted)
+    try:
+        with reading(db):
+            _Search(db, wanted, access, means, progress).run()
+    except OutOfTime:
+        progress.exhausted = Limit.SECONDS
+    return progress.found()
+
+
+def unfinished(wanted: Wanted) -> Progress:
+    """Every route as it stands before it ran."""
+    routes = {Route.LEXICAL: OUT_OF_TIME} if wanted.words else {}
+    routes |= {EXACT[probe.lane]: OUT_OF_TIME for probe in wanted.probes}
+    return Progress(routes=routes)
+
+
+def out_of_time(wanted: Wanted) -> Found:
+    """The answer to a search that had no time at all."""
+    progress = unfinished(wanted)
+    progress.exhausted = Limit.SECONDS if progress.routes else None
+    return progress.found()
+
+
+def shelves_reached(db: apsw.Connection, sql: Mapping[str, str], parameters: Mapping[str, Any]) -> Shelves:
+    """THE visibility rule's unchanging part, in SQL: `Access.reaches` of every shelf of the org."""
+    name = "shelves_of_all" if parameters["granted"] is None else "shelves_of_granted"
+    reached = json.loads(value(db, sql[name], parameters))
+    of_source: dict[Source, list[int]] = {}
+    for number, source, _, _ in reached:
+        of_source.setdefault(Source(source), []).append(number)
+    passages, words = sum(shelf[2] for shelf in reached), sum(shelf[3] for shelf in reached)
+    return Shelves(dumped([shelf[0] for shelf in reached]), of_source, passages, words, len(reached))
+
+
+class _Search:
+    """One search on its way; each step adds what it found to `progress`."""
+
+    def __init__(self, db: apsw.Connection, wanted: Wanted, access: Access, means: Means, progress: Progress) -> None:
+        self._db = db
+        self._wanted = wanted
+        self._means = means
+        self._progress = progress
+        self._parameters: dict[str, Any] = reach(access)
+
+    def run(self) -> None:
+        self._shelves = shelves_reached(self._db, self._means.sql, self._parameters)
+        self._parameters["shelves"] = self._shelves.all
+        if self._shelves.count:
+            passages, words = self._row("passages_in_their_time")
+            self._progress.passages, self._progress.words = self._shelves.passages + passages, self._shelves.words + words
+        self._filter()
+        self._look_words_up(list(dict.fromkeys(self._wanted.words)))
+        for probe in self._wanted.probes:
+            self._compare(probe)
+
+    def _row(self, name: str, **parameters: Any) -> tuple[Any, ...]:
+        """Each statement used here answers with exactly one row."""
+        return rows(self._db, self._means.sql[name], self._parameters | parameters)[0]
+
+    def _filter(self) -> None:
+        filters, without = self._wanted.filters, self._wanted.without
+        if filters.idle and not without:
+            return
+        match = phrase_match(self._parameters["org"], filters.phrases) if filters.phrases else ""
+        if match is None or not self._shelves.count:
+            self._progress.eligible = _NO_KEYS
+            return
+        (joined,) = self._row(
+            "eligible_by_phrase" if match else "eligible",
+            match=match,
+            created_from=micros(filters.created_from),
+            created_until=micros(filters.created_until),
+            all_tags=dumped(filters.tags.all),
+            any_tags=dumped(filters.tags.any) if filters.tags.any else None,
+            none_tags=dumped(filters.tags.none),
+            without=dumped(ids(sorted(without))),
+        )
+        self._progress.eligible = np.sort(numbers(joined))
+
+    def _look_words_up(self, words: list[str]) -> None:
+        """Looks the words up, rarest first; what would pass the ceiling on postings is left out."""
+        progress, most = self._progress, self._wanted.postings
+        if not words:
+            progress.routes[Route.LEXICAL] = NOTHING_ASKED
+            return
+        if most <= 0:
+            progress.routes[Route.LEXICAL] = NOTHING_ALLOWED
+            self._leave_out(words)
+            return
+        if self._shelves.count:
+            places, entries = self._places(words, most + 1)
+            if entries.size > most:
+                fitting = self._fitting(words, most)
+                self._leave_out([word for word in words if word not in fitting])
+                words = [word for word in words if word in fitting]
+                places, entries = self._places(words, most) if words else (_NO_KEYS, entries[:0])
+            progress.postings = _parted(words, places, entries)
+            self._count_the_dead(words, most)
+        else:
+            progress.postings = dict.fromkeys(words, _NOWHERE)
+        progress.routes[Route.LEXICAL] = RAN
+
+    def _places(self, words: Sequence[str], most: int) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        joined, packed = self._row(self._many("find_words"), words=dumped(words), most=most)
+        return numbers(joined), np.frombuffer(packed or b"", dtype=ENTRY)
+
+    def _fitting(self, words: Sequence[str], most: int) -> frozenset[str]:
+        (text,) = self._row(self._many("count_words"), words=dumped(words), most=most + 1)
+        room, fitting = most, []
+        for places, word in sorted((places, words[index]) for index, places in json.loads(text)):
+            room -= places
+            if room < 0:
+                break
+            fitting.append(word)
+        return frozenset(fitting)
+
+    def _leave_out(self, words: Sequence[str]) -> None:
+        self._progress.left_out = tuple(words)
+        self._progress.degraded.append(Degradation.COMMON_WORDS_LEFT_OUT)
+        self._progress.exhausted = Limit.POSTINGS
+
+    def _count_the_dead(self, words: Sequence[str], most: int) -> None:
+        superseded, expired = self._row("dead", words=dumped(words), most=most)
+        counts = {Reason.SUPERSEDED: superseded, Reason.EXPIRED: expired}
+        self._progress.dead = {reason: number for reason, number in counts.items() if number}
+
+    def _many(self, name: str) -> str:
+        return name if self._shelves.count <= self._means.seek_shelves else f"{name}_on_many"
+
+    def _compare(self, probe: Probe) -> None:
+        """The nearest of each source by an exact pass over every vector in scope; ties with the last one that fits are kept."""
+        progress, route = self._progress, EXACT[probe.lane]
+        if self._means.no_vectors is not None:
+            progress.routes[route] = self._means.no_vectors
+            if Degradation.NO_VECTORS not in progress.degraded:
+                progress.degraded.append(Degradation.NO_VECTORS)
+            return
+        on_shelf = self._vectors_on_shelves(probe.space)
+        progress.compared[probe.lane] = sum(on_shelf.values())
+        if not (probe.vector.any() and np.isfinite(probe.vector).all()):
+            progress.routes[route] = NOTHING_ASKED
+        elif self._wanted.rows <= 0:
+            progress.routes[route] = NOTHING_ALLOWED
+            progress.exhausted = progress.exhausted or Limit.ITEMS
+        else:
+            for source in SOURCES:
+                shelves = [shelf for shelf in self._shelves.of_source.get(source, ()) if on_shelf.get(shelf)]
+                if shelves:
+                    self._nearest(probe, source, shelves, sum(on_shelf[shelf] for shelf in shelves))
+            progress.routes[route] = RAN
+
+    def _vectors_on_shelves(self, space: str) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        if self._shelves.count:
+            for shelf, vectors in json.loads(self._row("vectors_on_shelves", space=space)[0]):
+                counts[shelf] = counts.get(shelf, 0) + vectors
+        return counts
+
+    def _nearest(self, probe: Probe, source: Source, shelves: Sequence[int], vectors: int) -> None:
+        wanted = self._wanted.rows
+        fetch = self._fetching(probe, shelves)
+        # Few vectors are all fetched, which is faster than letting the database compare them first.
+        most = wanted + self._means.vector_slack
+        keys, found = fetch(inf if vectors <= most else most)
+        likeness = similarities(probe.vector, found) if keys.size > wanted else np.ones(keys.size)
+        while vectors > most and keys.size == most and likeness.min() > np.partition(likeness, -wanted)[-wanted] - FLOAT32_ERROR:
+            most *= 2
+            keys, found = fetch(most)
+            likeness = similarities(probe.vector, found)
+        if keys.size:
+            near = likeness >= np.partition(likeness, -wanted)[-wanted] if keys.size > wanted else np.ones(keys.size, dtype=np.bool_)
+            near_keys, near_vectors = keys[near], found[near]
+            order = np.argsort(near_keys)
+            more = bool(keys.size > near_keys.size)
+            self._progress.neighbours.append(
+                Neighbours(EXACT[probe.lane], probe.lane, source, near_keys[order], near_vectors[order], more=more)
+            )
+
+    def _fetching(self, probe: Probe, shelves: Sequence[int]) -> Callable[[float], tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        eligible = self._progress.eligible
+        blob = np.ascontiguousarray(probe.vector, dtype="<f4").tobytes()
+        parameters: dict[str, Any] = {"space": probe.space, "shelves": dumped(shelves), "bytes": len(blob), "probe": blob}
+        if eligible is not None:
+            parameters["eligible"] = apsw.carray(eligible) if eligible.size else None
+        kind = "vector" if eligible is None else "eligible_vector"
+
+        def fetch(most: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            name = f"every_{kind}" if most == inf else f"nearest_{kind}s"
+            joined, packed = self._row(name, **parameters, most=None if most == inf else most)
+            return numbers(joined), np.frombuffer(packed or b"", dtype="<f4").reshape(-1, probe.vector.size)
+
+        return fetch
+
+
+def _parted(words: Iterable[str], places: NDArray[np.int64], entries: NDArray[np.void]) -> dict[str, Postings]:
+    """Postings of each word, by key; `places` ascend and say which word an entry belongs to."""
+    words = list(words)
+    keys, counts, lengths, sources = (entries[name].astype(np.int64) for name in ("passage", "count", "length", "source"))
+    order = np.lexsort((keys, places))
+    keys, counts, lengths, sources = keys[order], counts[order], lengths[order], sources[order]
+    borders = np.searchsorted(places, np.arange(len(words) + 1))
+    return {
+        word: Postings(keys[start:end], counts[start:end], lengths[start:end], sources[start:end])
+        for word, start, end in zip(words, borders[:-1].tolist(), borders[1:].tolist(), strict=True)
+    }

@@ -1,0 +1,135 @@
+"""Opening a SQLite store: refuses what is not ours without touching it, makes or upgrades what is, and readies the connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+import anyio.to_thread
+import apsw
+
+from remit.pipeline.config import Sqlite
+from remit.pipeline.errors import ConfigError, StorageUnavailable
+from remit.pipeline.storage import migrations, queries
+from remit.pipeline.storage.sqlite.checking import SIGNATURE
+from remit.pipeline.storage.sqlite.line import Line, Readers, rows, told_plainly, value, writing
+
+APPLICATION = 0x524D4954
+"""What SQLite's header says of a store of ours: RMIT."""
+
+_HERE = Path(__file__).parent
+_HEADER = b"SQLite format 3\x00"
+_NOTE = "CREATE TABLE IF NOT EXISTS migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL) STRICT"
+_OPEN = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A store's connections, its statements, and why vectors cannot be compared, if they cannot."""
+
+    writer: Line
+    readers: Readers
+    sql: Mapping[str, str]
+    no_vectors: str | None
+
+
+async def opened(path: str, settings: Sqlite, signature: str, *, rebuild: bool) -> Opened:
+    """Opens, makes or upgrades the store at `path`. Raises as `open_sqlite` does, with nothing left open."""
+    await anyio.to_thread.run_sync(_refuse_others, Path(path))
+    sql = queries.load(_HERE / "queries.sql")
+    lines: list[Line] = []
+    try:
+        for _ in range(1 + settings.readers):
+            lines.append(await Line.opened(path, flags=_OPEN, busy_seconds=settings.busy_seconds, check_steps=settings.check_steps))
+            if len(lines) == 1:
+                await lines[0].run(partial(_made_ready, sql=sql, signature=signature, rebuild=rebuild))
+        reasons = [await line.run(partial(_settled, kilobytes=settings.cache_kilobytes)) for line in lines]
+    except BaseException:
+        for line in lines:
+            await line.close()
+        raise
+    return Opened(writer=lines[0], readers=Readers(lines[1:]), sql=sql, no_vectors=next(filter(None, reasons), None))
+
+
+def _refuse_others(path: Path) -> None:
+    """Looks at the file without SQLite's locks and side files, so that nothing of another program is touched."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError:
+        return
+    except OSError:
+        raise StorageUnavailable("The file cannot be read: look at who may read it, and whether it is a file.") from None
+    if header and not header.startswith(_HEADER):
+        raise ConfigError("It is not an SQLite file: choose another path. Nothing was changed.")
+    application = int.from_bytes(header[68:72], "big")
+    if header and (application not in (0, APPLICATION) or (application == 0 and _holds_tables(path))):
+        raise ConfigError("It is an SQLite file of another program: choose another path. Nothing was changed.")
+
+
+def _holds_tables(path: Path) -> bool:
+    """Whether a file without a mark has tables of its own; a store that is just being made by another process has none yet."""
+    with told_plainly():
+        db = apsw.Connection(f"file:{quote(str(path.absolute()))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        try:
+            return bool(value(db, "SELECT count(*) FROM sqlite_schema"))
+        finally:
+            db.close()
+
+
+def _made_ready(db: apsw.Connection, *, sql: Mapping[str, str], signature: str, rebuild: bool) -> None:
+    """Brings the file to this schema, in a transaction a migration, and sees that its words are of this analyser."""
+    files = migrations.read(_HERE / "migrations")
+    if _pending(db, sql, files):
+        _keep_a_log(db)
+    while True:
+        with writing(db):
+            todo = _pending(db, sql, files)
+            if not todo:
+                break
+            _migrate(db, sql, todo[0], signature)
+    held = value(db, sql["setting"], {"name": SIGNATURE})
+    if held != signature and not rebuild:
+        raise ConfigError("The store's words were made by another analyser: run `remit init`, which makes the indexes again.")
+
+
+def _pending(db: apsw.Connection, sql: Mapping[str, str], files: tuple[migrations.Migration, ...]) -> tuple[migrations.Migration, ...]:
+    if not value(db, "SELECT count(*) FROM sqlite_schema"):
+        return files
+    if value(db, "PRAGMA application_id") != APPLICATION:
+        raise ConfigError("It is an SQLite file of another program: choose another path. Nothing was changed.")
+    return migrations.pending(files, {row[0]: row[1] for row in rows(db, sql["applied"])})
+
+
+def _migrate(db: apsw.Connection, sql: Mapping[str, str], migration: migrations.Migration, signature: str) -> None:
+    if migration.number == 1:
+        db.execute(_NOTE)
+        db.execute(f"PRAGMA application_id = {APPLICATION}")
+    db.execute(migration.sql)
+    if migration.number == 1:
+        db.execute(sql["set"], {"name": SIGNATURE, "value": signature})
+    db.execute(sql["add_migration"], {"number": migration.number, "name": migration.name, "checksum": migration.checksum})
+
+
+def _keep_a_log(db: apsw.Connection) -> None:
+    """Readers go on while somebody writes; the mode stays with the file."""
+    if value(db, "PRAGMA journal_mode") != "wal" and value(db, "PRAGMA journal_mode = wal") != "wal":
+        raise StorageUnavailable("The file system cannot keep a write-ahead log: choose a local disk.")
+
+
+def _settled(db: apsw.Connection, *, kilobytes: int) -> str | None:
+    """Settings of a connection; what is acknowledged has reached the disk. Says why vectors cannot be compared, if so."""
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute(f"PRAGMA cache_size = {-kilobytes}")
+    try:
+        import sqlite_vec
+
+        db.enable_load_extension(True)
+        db.load_extension(sqlite_vec.loadable_path())
+        db.enable_load_extension(False)
+    except (ImportError, AttributeError, OSError, apsw.Error):
+        return "sqlite_vec_not_loaded"
+    return None

@@ -1,0 +1,146 @@
+"""The store in a SQLite file: one line that writes, a few that read, each piece of work in one hop to a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from types import TracebackType
+from typing import TypeVar
+
+import apsw
+
+from remit.pipeline.config import Sqlite
+from remit.pipeline.errors import StorageUnavailable
+from remit.pipeline.storage.entry import Entry, Receipt
+from remit.pipeline.storage.sqlite import checking, finding, reading
+from remit.pipeline.storage.sqlite.line import OutOfTime, rows, value, writing
+from remit.pipeline.storage.sqlite.opening import Opened, opened
+from remit.pipeline.storage.sqlite.writing import Writing
+from remit.pipeline.storage.store import Capabilities, Fault
+from remit.stages.access import Access
+from remit.stages.evidence import Memory, MemoryId, Outline, PassageId
+from remit.stages.ports import Found, Wanted
+
+T = TypeVar("T")
+
+
+async def open_sqlite(path: str, settings: Sqlite, signature: str, *, rebuild: bool = False) -> SqliteStore:
+    """The store in the file `path`, made when it is missing. `signature` names the analyser whose words it holds.
+
+    With `rebuild`, a store of another analyser is opened all the same, to be reindexed and then `signed`. Raises `ConfigError` for a file
+    that is not ours or of another analyser, `StorageUnavailable` for one that is newer, damaged, locked or out of reach; its bytes stay.
+    """
+    return SqliteStore(await opened(path, settings, signature, rebuild=rebuild), settings, signature)
+
+
+class SqliteStore:
+    """Made by `open_sqlite`; close it, or use it as an async context manager."""
+
+    def __init__(self, opened: Opened, settings: Sqlite, signature: str) -> None:
+        self._writer, self._readers, self._sql = opened.writer, opened.readers, opened.sql
+        self._settings = settings
+        self._signature = signature
+        self._means = finding.Means(
+            sql=opened.sql, seek_shelves=settings.seek_shelves, vector_slack=settings.vector_slack, no_vectors=opened.no_vectors
+        )
+
+    async def __aenter__(self) -> SqliteStore:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._readers.close()
+        await self._writer.close()
+
+    async def find(self, wanted: Wanted, access: Access) -> Found:
+        if wanted.seconds <= 0:
+            return finding.out_of_time(wanted)
+        search = partial(finding.find, wanted=wanted, access=access, means=self._means)
+        try:
+            return await self._readers.run(search, wait=wanted.seconds, seconds=wanted.seconds)
+        except OutOfTime:
+            return finding.out_of_time(wanted)
+
+    async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
+        return await self._read(lambda db: reading.outlines(db, self._sql, keys, access))
+
+    async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
+        return await self._read(lambda db: reading.vocabulary(db, self._sql, shortest, longest, access))
+
+    async def read(self, passages: Sequence[PassageId], access: Access) -> Mapping[PassageId, Memory]:
+        return await self._read(lambda db: reading.read(db, self._sql, passages, access))
+
+    async def passages_of(self, memory: MemoryId, access: Access) -> Sequence[PassageId]:
+        return await self._read(lambda db: reading.passages_of(db, self._sql, memory, access))
+
+    async def brief(self, access: Access, *, pinned: int, important: int, recent: int) -> Sequence[Memory]:
+        return await self._read(lambda db: reading.brief(db, self._sql, access, pinned, important, recent))
+
+    async def coverage(self, space: str, access: Access) -> tuple[int, int]:
+        return await self._read(lambda db: reading.coverage(db, self._sql, space, access))
+
+    async def roots(self) -> Sequence[str]:
+        return await self._read(lambda db: [path for (path,) in rows(db, self._sql["roots"])])
+
+    async def add_root(self, path: str) -> None:
+        await self._write(lambda db: rows(db, self._sql["add_root"], {"path": path}))
+
+    async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
+        def work(db: apsw.Connection) -> list[Receipt]:
+            write = Writing(db, self._sql, access.org)
+            receipts = [write.put(entry, access) for entry in entries]
+            write.finish()
+            return receipts
+
+        return await self._write(work) if entries else []
+
+    async def reindexed(self, entries: Sequence[Entry]) -> None:
+        def work(db: apsw.Connection) -> None:
+            for org in sorted({entry.record.label.shelf.org for entry in entries}):
+                write = Writing(db, self._sql, org)
+                for entry in entries:
+                    if entry.record.label.shelf.org == org:
+                        write.reindex(entry)
+                write.finish()
+
+        await self._write(work)
+
+    async def signed(self) -> None:
+        setting = {"name": checking.SIGNATURE, "value": self._signature}
+        await self._write(lambda db: rows(db, self._sql["set"], setting))
+
+    async def records(self, after: tuple[str, MemoryId] | None, most: int) -> Sequence[tuple[str, Entry]]:
+        return await self._read(lambda db: reading.records(db, self._sql, after, most))
+
+    async def capabilities(self) -> Capabilities:
+        def facts(db: apsw.Connection) -> dict[str, str]:
+            return {
+                "store": "sqlite",
+                "sqlite": apsw.sqlite_lib_version(),
+                "apsw": apsw.apsw_version(),
+                "sqlite_vec": version("sqlite-vec") if self._means.no_vectors is None else "not loaded",
+                "journal": str(value(db, "PRAGMA journal_mode")),
+                "migrations": str(len(rows(db, self._sql["applied"]))),
+                "analyser": str(value(db, self._sql["setting"], {"name": checking.SIGNATURE})),
+            }
+
+        return Capabilities(vectors=self._means.no_vectors, facts=await self._read(facts))
+
+    async def faults(self) -> Sequence[Fault]:
+        return await self._writer.run(lambda db: checking.faults(db, self._sql, self._signature))
+
+    async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
+        try:
+            return await self._readers.run(work, wait=self._settings.busy_seconds)
+        except OutOfTime:
+            raise StorageUnavailable("Its readers are all busy: try again.") from None
+
+    async def _write(self, work: Callable[[apsw.Connection], T]) -> T:
+        def whole(db: apsw.Connection) -> T:
+            with writing(db):
+                return work(db)
+
+        return await self._writer.run(whole)

@@ -1,0 +1,293 @@
+"""Writing: entries into one transaction; what a refusal needs is looked at before anything of its entry is written."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from remit.pipeline.storage.entry import ALIAS, Entry, Passage, Receipt, Record, Refusal, Written
+from remit.pipeline.storage.sqlite.line import rows
+from remit.pipeline.storage.sqlite.rows import (
+    INDEX_OF,
+    dumped,
+    micros,
+    outline_row,
+    phrased,
+    phrased_org,
+    record_row,
+    shelf_of,
+    shelf_row,
+    until,
+)
+from remit.stages.access import Access, Approval, Label, Shelf
+from remit.stages.evidence import MemoryId
+
+_packed = Struct("<qIIB").pack
+"""Packs an entry of `rows.ENTRY`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """A memory as the write finds it."""
+
+    key: int
+    shelf: int
+    version: int
+    digest: str
+    superseded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the passages of a memory stand, as the indexes note it."""
+
+    shelf: int
+    approved: bool
+    superseded: bool
+    valid_from: int | None
+    valid_until: int | None
+
+    @property
+    def always(self) -> bool:
+        return self.approved and not self.superseded and self.valid_from is None and self.valid_until is None
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Rows and counts that wait to be written together."""
+
+    passages: list[tuple[Any, ...]] = field(default_factory=list)
+    postings: list[tuple[Any, ...]] = field(default_factory=list)
+    vectors: list[tuple[Any, ...]] = field(default_factory=list)
+    phrases: list[tuple[Any, ...]] = field(default_factory=list)
+    tags: list[tuple[Any, ...]] = field(default_factory=list)
+    memories: set[int] = field(default_factory=set)
+    uses: dict[tuple[int, str], int] = field(default_factory=lambda: defaultdict(int))
+    on_shelf: dict[int, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
+    embedded: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
+
+
+class Writing:
+    """Writes of one org inside a transaction that the caller opens and ends; `finish` before it ends."""
+
+    def __init__(self, db: apsw.Connection, sql: Mapping[str, str], org: str) -> None:
+        self._db = db
+        self._sql = sql
+        self._org = org
+        self._phrased_org = phrased_org(org)
+        self._last_memory, self._last_passage = rows(db, sql["last_keys"])[0]
+        self._shelf_at: dict[Shelf, int] = {}
+        self._shelf_under: dict[int, Shelf] = {}
+        self._gathered = Gathered()
+
+    def put(self, entry: Entry, access: Access) -> Receipt:
+        record = entry.record
+        if not access.reaches(record.label.shelf):
+            return _refused(record, Refusal.NOT_AUTHORISED)
+        if record.key is not None and (first := self._first(record)) is not None:
+            return first
+        before = self._before(record.id)
+        if before is not None and not access.reaches(self._shelf(before.shelf)):
+            return _refused(record, Refusal.NOT_AUTHORISED)
+        if before is not None and before.digest == record.digest:
+            return self._told(record, Written.UNCHANGED, before.version)
+        older = self._reached(record, access)
+        if older is None:
+            return _refused(record, Refusal.UNKNOWN_REFERENCE)
+        version = 1 if before is None else before.version + 1
+        self._store(entry, before, version)
+        for each in older if record.label.approval is Approval.APPROVED else ():
+            self._supersede(each)
+        return self._told(record, Written.STORED if before is None else Written.REPLACED, version)
+
+    def reindex(self, entry: Entry) -> None:
+        """Gives a memory that stands here, with this content, the passages of `entry`."""
+        before = self._before(entry.record.id)
+        if before is not None and before.digest == entry.record.digest:
+            self._drop_passages(before.key)
+            self._gather(entry, before.key, self._standing(entry.record.label, before.shelf, bool(before.superseded)))
+
+    def finish(self) -> None:
+        """Writes what was gathered. Sorted, because neighbours in an index are cheap to write after one another."""
+        gathered, self._gathered = self._gathered, Gathered()
+        self._many("add_passage", gathered.passages)
+        self._many("add_posting", sorted(gathered.postings, key=lambda row: row[1:4]))
+        self._many("add_vector", gathered.vectors)
+        self._many("add_phrases", gathered.phrases)
+        self._many("add_tag", gathered.tags)
+        words = [(self._org, shelf, len(word), word, uses) for (shelf, word), uses in sorted(gathered.uses.items()) if uses]
+        self._many("use_word", words)
+        self._many("forget_word", [word[:4] for word in words if word[4] < 0])
+        self._many("count_vectors", [(self._org, space, shelf, number) for (space, shelf), number in gathered.embedded.items()])
+        for shelf, (passages, length) in gathered.on_shelf.items():
+            self._one("count_on_shelf", shelf=shelf, passages=passages, words=length)
+
+    def _first(self, record: Record) -> Receipt | None:
+        """What the first write with this key was told, or that the key now comes with something else."""
+        found = self._one("receipt_of", key=record.key)
+        if not found:
+            return None
+        source, name, digest, written, version = found[0]
+        if (source, name, digest) != (record.id.source, record.id.id, record.digest):
+            return _refused(record, Refusal.KEY_CONFLICT)
+        return Receipt(id=str(record.id), written=Written(written), version=version)
+
+    def _told(self, record: Record, written: Written, version: int) -> Receipt:
+        if record.key is not None:
+            row = {"source": str(record.id.source), "id": record.id.id, "digest": record.digest}
+            self._one("add_receipt", key=record.key, written=str(written), version=version, **row)
+        return Receipt(id=str(record.id), written=written, version=version)
+
+    def _reached(self, record: Record, access: Access) -> list[Before] | None:
+        """The memories it supersedes; None when one is not there, out of reach, or itself."""
+        found = []
+        for name in record.supersedes:
+            before = self._before(name)
+            if name == record.id or before is None or not access.reaches(self._shelf(before.shelf)):
+                return None
+            found.append(before)
+        return found
+
+    def _store(self, entry: Entry, before: Before | None, version: int) -> None:
+        record, label = entry.record, entry.record.label
+        superseded = label.superseded or (before is not None and bool(before.superseded))
+        if before is None:
+            self._last_memory += 1
+        else:
+            self._drop_passages(before.key)
+            self._one("drop_tags", memory=before.key)
+        key = self._last_memory if before is None else before.key
+        standing = self._standing(label, self._number(label.shelf), superseded)
+        row = record_row(record) | {"key": key, "shelf": standing.shelf, "version": version, "superseded": superseded}
+        self._one("add_memory", outline=outline_row(record, version), **row)
+        self._gathered.tags += [(self._org, key, tag) for tag in record.tags]
+        self._gather(entry, key, standing)
+
+    def _gather(self, entry: Entry, key: int, standing: Standing) -> None:
+        self._gathered.memories.add(key)
+        for passage in entry.passages:
+            self._last_passage += 1
+            vectors = _sound(passage.vectors)
+            self._gather_passage(entry.record, passage, key, standing, vectors)
+            if standing.approved:
+                self._gather_indexes(entry.record, passage, standing, vectors)
+                self._count(standing, passage.words, passage.length, vectors, 1)
+
+    def _gather_passage(self, record: Record, passage: Passage, key: int, standing: Standing, vectors: Iterable[str]) -> None:
+        self._gathered.passages.append(
+            (
+                self._last_passage,
+                self._org,
+                key,
+                passage.ordinal,
+                standing.shelf,
+                standing.approved,
+                standing.superseded,
+                standing.valid_from,
+                standing.valid_until,
+                passage.length,
+                passage.start,
+                passage.end,
+                dumped(list(vectors)),
+                None if passage.text == record.text else passage.text,
+                dumped(list(passage.words)),
+            )
+        )
+
+    def _gather_indexes(self, record: Record, passage: Passage, standing: Standing, vectors: Mapping[str, NDArray[np.float32]]) -> None:
+        org, key, shelf, source = self._org, self._last_passage, standing.shelf, INDEX_OF[record.id.source]
+        stands = (standing.superseded, standing.valid_from, standing.valid_until)
+        self._gathered.postings += [
+            (org, word, shelf, key, *stands, _packed(key, count, passage.length, source)) for word, count in passage.words.items()
+        ]
+        self._gathered.vectors += [(org, space, shelf, key, *stands, vector.tobytes()) for space, vector in vectors.items()]
+        self._gathered.phrases.append((key, self._phrased_org, phrased(passage.plain)))
+
+    def _count(self, standing: Standing, words: Iterable[str], length: int, spaces: Iterable[str], sign: int) -> None:
+        """Keeps the counters of an approved passage that comes (1) or goes (-1)."""
+        uses, shelf = self._gathered.uses, standing.shelf
+        for word in words:
+            if not word.startswith(ALIAS):
+                uses[shelf, word] += sign
+        if standing.always:
+            self._count_standing(shelf, length, spaces, sign)
+
+    def _count_standing(self, shelf: int, length: int, spaces: Iterable[str], sign: int) -> None:
+        passages, total = self._gathered.on_shelf[shelf]
+        self._gathered.on_shelf[shelf] = (passages + sign, total + sign * length)
+        for space in spaces:
+            self._gathered.embedded[space, shelf] += sign
+
+    def _drop_passages(self, memory: int) -> None:
+        for key, standing, length, spaces, words in self._kept(memory):
+            if standing.approved:
+                self._many("drop_posting", [(self._org, word, standing.shelf, key) for word in words])
+                self._many("drop_vector", [(self._org, space, standing.shelf, key) for space in spaces])
+                self._many("drop_phrases", [(key,)])
+                self._count(standing, words, length, spaces, -1)
+        self._one("drop_passages", memory=memory)
+
+    def _supersede(self, memory: Before) -> None:
+        if memory.superseded:
+            return
+        for key, standing, length, spaces, words in self._kept(memory.key):
+            if standing.approved:
+                self._many("supersede_posting", [(self._org, word, standing.shelf, key) for word in words])
+                self._many("supersede_vector", [(self._org, space, standing.shelf, key) for space in spaces])
+            if standing.always:
+                self._count_standing(standing.shelf, length, spaces, -1)
+        self._one("supersede_passages", memory=memory.key)
+        self._one("supersede_memory", memory=memory.key)
+
+    def _kept(self, memory: int) -> list[tuple[int, Standing, int, list[str], list[str]]]:
+        """Of each passage: its key, how it stands, its length, and the spaces and words that the indexes hold for it."""
+        if memory in self._gathered.memories:
+            self.finish()
+        return [
+            (key, Standing(shelf, bool(approved), bool(superseded), start, end), length, json.loads(spaces), json.loads(words))
+            for key, shelf, approved, superseded, start, end, length, spaces, words in self._one("passages_kept", memory=memory)
+        ]
+
+    def _before(self, name: MemoryId) -> Before | None:
+        found = self._one("memory_of", source=str(name.source), id=name.id)
+        return Before(*found[0]) if found else None
+
+    def _standing(self, label: Label, shelf: int, superseded: bool) -> Standing:
+        return Standing(shelf, label.approval is Approval.APPROVED, superseded, micros(label.valid_from), until(label))
+
+    def _number(self, shelf: Shelf) -> int:
+        """The number of a shelf, new if need be."""
+        if shelf not in self._shelf_at:
+            row = shelf_row(shelf)
+            found = self._one("shelf_at", **row) or self._one("add_shelf", **row)
+            self._shelf_at[shelf] = found[0][0]
+        return self._shelf_at[shelf]
+
+    def _shelf(self, number: int) -> Shelf:
+        if number not in self._shelf_under:
+            self._shelf_under[number] = shelf_of(self._org, *self._one("shelf_under", shelf=number)[0])
+        return self._shelf_under[number]
+
+    def _one(self, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        return rows(self._db, self._sql[name], {"org": self._org} | parameters)
+
+    def _many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if rows:
+            self._db.executemany(self._sql[name], rows)
+
+
+def _sound(vectors: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    """Vectors that have a direction, little-endian; zero and what is no number is like nothing, and is not kept."""
+    return {space: vector.astype("<f4") for space, vector in vectors.items() if vector.any() and np.isfinite(vector).all()}
+
+
+def _refused(record: Record, code: Refusal) -> Receipt:
+    return Receipt(id=str(record.id), written=Written.REFUSED, code=code)
