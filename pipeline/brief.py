@@ -88,4 +88,3 @@ def _rendered(lines: Sequence[Line]) -> str:
         if of_group:
             parts.append(f"## {heading}\n" + "\n".join(of_group) + "\n")
     return "\n".join(parts)
-

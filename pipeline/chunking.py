@@ -159,7 +159,7 @@ def _closes(line: str, fence: str) -> bool:
 def _fitted(text: str, block: _Block, most: int, count: Count) -> Iterator[_Piece]:
     """The block itself when it fits, else its parts, cut at the gentlest border that helps."""
     fresh = block.kind is _Kind.HEADING
-    cuts = [_lines, _sentences, _spaces, _words, partial(_characters, most=max(1, most // 4))]
+    cuts: list[Cut] = [_lines, _sentences, _spaces, _words, partial(_characters, most=max(1, most // 4))]
     for start, end, tokens in _parts(text[block.start : block.end], most, count, cuts):
         yield _Piece(block.start + start, block.start + end, tokens, block.heading, fresh)
         fresh = False

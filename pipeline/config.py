@@ -177,6 +177,7 @@ class Sqlite(_Checked):
     busy_seconds: Seconds
     cache_kilobytes: Positive
     seek_shelves: Positive
+    whole_vectors: Count
     vector_slack: Positive
     check_steps: Positive
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-from opentelemetry.trace import Span
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.asking import Plan, asked
@@ -21,7 +19,7 @@ from remit.pipeline.crews import Crews
 from remit.pipeline.doctor import Examination, examined
 from remit.pipeline.embedding.local import LocalHash
 from remit.pipeline.envelope import Answer, answered
-from remit.pipeline.errors import ConfigError, NotAuthorised, RemitError
+from remit.pipeline.errors import ConfigError, RemitError
 from remit.pipeline.freshness import Check, FileChecker, Watch
 from remit.pipeline.indexing import Indexer
 from remit.pipeline.items import Item
@@ -31,10 +29,10 @@ from remit.pipeline.remember import remember, remember_stream
 from remit.pipeline.roots import Roots
 from remit.pipeline.storage.entry import Receipt
 from remit.pipeline.storage.store import Store
-from remit.pipeline.trail import Trail, log, root_span, trace_id
+from remit.pipeline.trail import Trail, finish, log, root_span, trace_id
 from remit.pipeline.why import Explanation, explained
 from remit.stages.access import Access
-from remit.stages.ports import Embedder
+from remit.stages.ports import Embedder, TokenCounter
 from remit.stages.report import Degradation
 from remit.stages.request import Request
 
@@ -75,7 +73,7 @@ class Engine:
                 without=self.without,
                 trace=trace_id(span),
             )
-            _tell(span, answer)
+            finish(span, answer.outcome.value, len(answer.data))
             return answer
 
     async def why(self, request: Request, memory: str, principal: Principal | None = None) -> Explanation:
@@ -151,12 +149,6 @@ def _ungranted(access: Access) -> Because | None:
     return fault(None, Code.UNAUTHORISED, "none of the scopes asked for is granted")
 
 
-def _tell(span: Span, answer: Answer) -> None:
-    values: dict[str, Any] = {"remit.outcome": answer.outcome.value, "remit.returned": len(answer.data)}
-    span.set_attributes(values)
-    log.info("recall", **values)
-
-
 def now_in_utc() -> datetime:
     return datetime.now(UTC)
 
@@ -169,7 +161,7 @@ async def open_engine(
     clock: Clock = now_in_utc,
     checkers: Mapping[str, Check] | None = None,
     embedder: Embedder | None = None,
-    counter: Callable[[str], int] | None = None,
+    counter: Callable[[str], int | Awaitable[int]] | None = None,
     authority: Authority | None = None,
     rebuild: bool = False,
 ) -> AsyncIterator[Engine]:
@@ -183,7 +175,7 @@ async def open_engine(
     settings = config if isinstance(config, Config) else load(config)
     analyser = Analyser(settings.analysis.language)
     embedders, without = _embedders(settings, analyser, embedder)
-    tokens = HostCounter(counter) if counter else counter_named(settings.context.counter)
+    tokens = HostCounter(counter) if counter else _loaded(settings.context.counter)
     opened = await _opened(store, settings, analyser.signature, rebuild=rebuild)
     try:
         roots = Roots(opened, settings.freshness.roots)
@@ -222,6 +214,13 @@ def _embedders(settings: Config, analyser: Analyser, own: Embedder | None) -> tu
     if settings.embedding.provider == "none":
         return (), (Degradation.EMBEDDINGS_OFF,)
     return (LocalHash(analyser),), ()
+
+
+def _loaded(name: str) -> TokenCounter:
+    """A model's counter with its vocabulary in memory: loading it takes up to a third of a second, which no recall should wait for."""
+    counter = counter_named(name)
+    counter.load()
+    return counter
 
 
 async def _opened(url: str, settings: Config, signature: str, *, rebuild: bool) -> Store:

@@ -74,9 +74,7 @@ def card(given: Card) -> Wire:
 def _origin(origin: Origin | None) -> Wire | None:
     if origin is None:
         return None
-    return Wire(
-        uri=origin.uri, version=origin.version, sha256=origin.sha256, project=origin.project, conversation=origin.conversation
-    )
+    return Wire(uri=origin.uri, version=origin.version, sha256=origin.sha256, project=origin.project, conversation=origin.conversation)
 
 
 def moment(when: datetime) -> str:
@@ -148,9 +146,7 @@ def context(packed: Packed | None, budget: int) -> Wire:
     if packed is None:
         return Wire(text="", tokens=0, budget=budget, passages=0, dropped=[])
     dropped = [Wire(id=str(each.id), reason=each.reason.value) for each in packed.context.dropped]
-    return Wire(
-        text=packed.context.text, tokens=packed.context.tokens, budget=budget, passages=packed.context.passages, dropped=dropped
-    )
+    return Wire(text=packed.context.text, tokens=packed.context.tokens, budget=budget, passages=packed.context.passages, dropped=dropped)
 
 
 def answered(

@@ -39,6 +39,7 @@ class Code(StrEnum):
     UNAUTHORISED = "unauthorised"
     AUTHORITY = "authority"
     FRESHNESS = "freshness"
+    COUNTER = "counter"
     CEILING_ITEMS = "ceiling_items"
     CEILING_SECONDS = "ceiling_seconds"
     CEILING_TOKENS = "ceiling_tokens"
@@ -95,6 +96,7 @@ _FAULTS: Mapping[Code, tuple[Owner, bool, str]] = {
     Code.INTERNAL: (Owner.OPERATOR, False, "report the trace id to the people who run this service"),
     Code.UNAUTHORISED: (Owner.AUTHORITY, False, "ask for a scope that is granted, or for the grant"),
     Code.AUTHORITY: (Owner.OPERATOR, True, "restore what says who is granted what, and ask again"),
+    Code.COUNTER: (Owner.OPERATOR, False, "mend the token counter that the host gave the engine"),
     Code.FRESHNESS: (Owner.OPERATOR, True, "restore what looks at the sources, and ask again"),
 }
 

@@ -14,7 +14,7 @@ from remit.pipeline.analysis import Analyser
 from remit.pipeline.asking import Plan
 from remit.pipeline.config import Config
 from remit.pipeline.crews import Crews, Overloaded
-from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
+from remit.pipeline.errors import CounterFailed, StorageUnavailable, UnsafeStorage
 from remit.pipeline.outcome import Because, Code, fault
 from remit.pipeline.trail import Trail, log
 from remit.stages.access import Access
@@ -208,6 +208,8 @@ class _Steps:
             recalled.faults.append(fault(stage, Code.OVERLOADED))
         except UnsafeStorage as error:
             recalled.faults.append(fault(stage, Code.UNSAFE_STORAGE, error.fact))
+        except CounterFailed as error:
+            recalled.faults.append(fault(stage, Code.COUNTER, error.fact))
         except StorageUnavailable as error:
             recalled.faults.append(fault(stage, Code.STORE_UNAVAILABLE, error.fact))
         except Exception as error:  # noqa: BLE001 - whatever else is wrong must reach the caller as an outcome, and the log by its kind

@@ -11,11 +11,12 @@ from typing import NamedTuple, cast
 
 import apsw.unicode
 
-LONGEST_WORD = 64
-LONGEST_JOINED = 256
-MOST_HUMPS = 8
-MOST_MARKS = 30
-BLOCK = 65_536
+# Changing one of these changes which words a text has: raise `analysis.VERSION` with it.
+LONGEST_WORD = 64  # characters; a longer one becomes its beginning and a hash
+LONGEST_JOINED = 256  # an address or path beyond this is its words, not one word
+MOST_HUMPS = 8  # camelCase with more is a key or a hash, not words
+MOST_MARKS = 30  # on one base, as UAX 15 calls stream-safe
+BLOCK = 65_536  # characters worked on at a time
 
 _CJK = (
     "\u1100-\u11ff\u3005-\u3007\u3031-\u3035\u303b\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e"
@@ -98,7 +99,7 @@ def _normalised(text: str) -> str:
 
 
 def _calmed(run: re.Match[str]) -> str:
-    """At most so many marks on one base as UAX 15 calls stream-safe: sorting them takes the square of their number."""
+    """Without the marks that are too many for one base: sorting them takes the square of their number."""
     kept, marks = [], 0
     for character in run[0]:
         marks = marks + 1 if unicodedata.combining(character) else 0

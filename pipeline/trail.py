@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span
 
 from remit.stages.ceiling import Ceiling, Limit
-from remit.stages.report import Degradation, Reason, StageName, Staged, Unbalanced
+from remit.stages.report import Degradation, Reason, Staged, StageName, Unbalanced
 
 ROOT = "search_memory"
 """Name of the root span: what the GenAI conventions call looking something up in a memory."""
@@ -119,7 +120,7 @@ class Trail:
     def balance(self) -> None:
         """Raises `Unbalanced` when something was lost between two stages."""
         stages = [report for report in self.reports.values() if report.outcome in ("done", "exhausted")]
-        for before, after in zip(stages, stages[1:], strict=False):
+        for before, after in itertools.pairwise(stages):
             if before.returned != after.received:
                 raise Unbalanced(f"{before.stage} returned {before.returned}, {after.stage} received {after.received}")
 
@@ -134,9 +135,21 @@ def tell(span: Span, report: StageReport) -> None:
 @contextmanager
 def root_span(sources: Sequence[str], limit: int, profile: str) -> Iterator[Span]:
     """The span of one recall. Its attributes are settings, counts and the outcome; never the question."""
-    first = {"gen_ai.operation.name": ROOT, "remit.sources": ",".join(sources), "remit.limit": limit, "remit.profile": profile}
+    first: dict[str, str | int] = {
+        "gen_ai.operation.name": ROOT,
+        "remit.sources": ",".join(sources),
+        "remit.limit": limit,
+        "remit.profile": profile,
+    }
     with _tracer().start_as_current_span(ROOT, attributes=first, record_exception=False, set_status_on_exception=False) as span:
         yield span
+
+
+def finish(span: Span, outcome: str, returned: int) -> None:
+    """What a recall came to, to its span and the log."""
+    values: dict[str, str | bool | int | float] = {"remit.outcome": outcome, "remit.returned": returned}
+    span.set_attributes(values)
+    log.info("recall", **values)
 
 
 def trace_id(span: Span) -> str | None:

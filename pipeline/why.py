@@ -57,7 +57,12 @@ def _kept(wanted: MemoryId, recalled: Recalled) -> Explanation | None:
         return None
     for card in recalled.packed.cards:
         if card.memory.id == wanted:
-            numbers: dict[str, Number] = {"rank": card.rank, "score": card.ranked.score, "tokens": card.tokens, **_places(card.ranked.ranks)}
+            numbers: dict[str, Number] = {
+                "rank": card.rank,
+                "score": card.ranked.score,
+                "tokens": card.tokens,
+                **_places(card.ranked.ranks),
+            }
             dropped = {each.id: each.reason for each in recalled.packed.context.dropped}
             if card.packed or wanted not in dropped:
                 return Explanation(id=str(wanted), stage=None, reason=RETURNED, numbers=numbers)

@@ -32,7 +32,7 @@ class Lookup:
 
     text: str
     terms: Terms
-    filters: Filters = Filters()
+    filters: Filters = field(default_factory=Filters)
     seen: frozenset[MemoryId] = frozenset()
     taken: Mapping[tuple[Lane, Source], int] = field(default_factory=dict)
 
@@ -83,9 +83,7 @@ async def generate(
         found = await finder.find(wanted, access)
         near, found = await _with_near_words(lookup.terms, found, wanted, finder=finder, access=access, words=words)
         scores = lexical(lookup.terms, found, near, words)
-        thresholds = {
-            each.lane: selection.threshold(each.lane, found.compared.get(each.lane, 0), each.vector.size) for each in probes
-        }
+        thresholds = {each.lane: selection.threshold(each.lane, found.compared.get(each.lane, 0), each.vector.size) for each in probes}
         proposals = _proposals(lookup, scores, found, probes, thresholds, selection)
         keys: set[int] = set().union(*(shortlist(each, ceiling.items).tolist() for each in proposals))
         outlines = await finder.outlines(sorted(keys), access) if keys else {}
@@ -111,7 +109,7 @@ async def _probes(text: str, embedders: Sequence[Embedder]) -> tuple[tuple[Probe
     for embedder in embedders:
         try:
             vector = np.asarray((await embedder.embed([text]))[0], dtype=np.float32)
-        except Exception:  # any fault of a provider, told as `embedding_failed`: words must still answer
+        except Exception:  # noqa: BLE001 - any fault of a provider, told as `embedding_failed`: words must still answer
             failed = True
             continue
         if vector.shape != (embedder.dimensions,) or not np.isfinite(vector).all():

@@ -35,7 +35,9 @@ class Proposed:
     rejected: Mapping[Reason, int]
 
 
-def weighed(terms: Terms, postings: Mapping[str, Postings], near: Mapping[str, Sequence[str]], passages: int, rules: Words) -> list[Weighed]:
+def weighed(
+    terms: Terms, postings: Mapping[str, Postings], near: Mapping[str, Sequence[str]], passages: int, rules: Words
+) -> list[Weighed]:
     """Every word that counts, with its weight: words of the question, near words for unknown ones, aliases that were met.
 
     A word that stands nowhere in scope still adds to the information asked for, so that a question about something
@@ -73,7 +75,10 @@ def proposed_by_words(scores: Scored, found: Found, selection: Selection, *, phr
     What the filters leave out is counted once, in the first round; later rounds leave out what was seen as well.
     """
     eligible = np.ones(scores.keys.size, dtype=np.bool_) if found.eligible is None else np.isin(scores.keys, found.eligible)
-    strong = (scores.shares >= selection.lexical) | scores.aliased | phrased
+    best = scores.shares[eligible].max(initial=0.0)
+    strong = scores.aliased | phrased
+    if best >= selection.lexical:
+        strong = strong | (scores.shares >= selection.lexical_of_best * best)
     proposals = []
     for index, source in enumerate(SOURCES):
         here = scores.sources == index

@@ -81,9 +81,10 @@ async def pack(
     """Cards of `fresh`, in its order (best first), and a context of as many of them as there is room for.
 
     Next is always what covers most of the words of the questions that nothing covered yet, then what makes most new claims, then the
-    best ranked. The other side of a dispute comes right after the first. A passage that says what a packed one says (`repeats` is the
-    part of their words they share) is left out; one that does not fit is skipped, and one larger than the whole room is, with
-    `excerpts`, cut at a sentence to what the others left. When `ceiling.seconds` ends, only what was counted as a whole is packed. Raises what `counter` raises.
+    best ranked. The other side of a dispute comes right after the first. A passage that says what a packed one says (`repeats` is
+    the part of their words they share) is left out; one that does not fit is skipped; one larger than the whole room is, with
+    `excerpts`, cut at a sentence to what the others left. When `ceiling.seconds` ends, only what was counted as a whole is packed.
+    Raises what `counter` raises.
     """
     budget = room.tokens if ceiling.tokens is None else min(room.tokens, ceiling.tokens)
     packing = _Packing(fresh[: ceiling.items], replace(room, tokens=budget), counter, words_of, repeats)

@@ -38,6 +38,7 @@ class Selection:
     """Thresholds: share of the question's information for words, cosine similarity for vectors."""
 
     lexical: Similarity
+    lexical_of_best: Similarity
     local: Similarity
     semantic: Similarity
     floor: Floors

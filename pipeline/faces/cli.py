@@ -53,7 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @app.callback(invoke_without_command=True)
 @spread
-def remit(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")], common: Common) -> None:
+def remit(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    *,
+    common: Common,
+) -> None:
     if version:
         from importlib.metadata import version as of
 
@@ -69,9 +74,16 @@ def demo(context: typer.Context, common: Common) -> int:
     """Take in a small shipped memory, ask it, and show how the answers came about."""
 
     async def work(common: Common) -> int:
-        from remit.pipeline.faces.demo.tour import tour
+        from remit.pipeline.engine import now_in_utc
+        from remit.pipeline.faces.demo.tour import show_tour, tour_to, toured
+        from remit.pipeline.faces.show import terminal
 
-        return await tour(common)
+        tour = await toured(common, now_in_utc())
+        if common.json:
+            print(_json(tour_to(tour)))
+        else:
+            show_tour(terminal(), tour)
+        return ANSWERED
 
     return _run(context, common, work)
 
@@ -83,8 +95,10 @@ def init(context: typer.Context, common: Common) -> int:
 
     async def work(common: Common) -> int:
         from remit.pipeline.faces.making import made, show_made
+        from remit.pipeline.faces.progress import Progress
 
-        done = await made(_host(common), common)
+        with Progress("indexing", None) as progress:
+            done = await made(_host(common), progress.at)
         if common.json:
             print(_json(done.wire()))
         else:

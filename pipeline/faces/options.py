@@ -26,9 +26,7 @@ class Common:
     store: Annotated[
         str | None, _shared("--store", metavar="URL", help="sqlite:PATH or memory:; else $REMIT_STORE, else sqlite:remit.db.")
     ] = None
-    config: Annotated[
-        str | None, _shared("--config", metavar="FILE", help="Laid over the shipped config.toml; else $REMIT_CONFIG.")
-    ] = None
+    config: Annotated[str | None, _shared("--config", metavar="FILE", help="Laid over the shipped config.toml; else $REMIT_CONFIG.")] = None
     principal: Annotated[
         str | None,
         _shared("--principal", metavar="FILE-or-JSON", help="Who asks; else $REMIT_PRINCIPAL, else the config's principal."),

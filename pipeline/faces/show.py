@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
@@ -58,7 +59,7 @@ def terminal(*, stderr: bool = False) -> Console:
     return console
 
 
-def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
+def show_answer(console: Console, answer: Mapping[str, Any], *, context: bool = True) -> None:
     """An answer as on the wire: its outcome and why, the ranked list, the funnel of the stages, and the packed context."""
     data, meta = answer["data"], answer["meta"]
     _outcome(console, data, meta)
@@ -67,8 +68,9 @@ def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
         _cards(console, data)
     console.print()
     _funnel(console, meta["stages"])
-    console.print()
-    _context(console, meta["context"])
+    if context:
+        console.print()
+        _context(console, meta["context"])
 
 
 def _outcome(console: Console, data: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> None:
@@ -81,11 +83,11 @@ def _outcome(console: Console, data: Sequence[Mapping[str, Any]], meta: Mapping[
     for each in meta["because"]:
         where = f"{each['stage']}: " if each["stage"] else ""
         detail = f": {each['detail']}" if each["detail"] else ""
-        console.print(Text(f"  {where}{each['code']}{shown(detail)}"))
+        _aside(console, f"{where}{each['code']}{shown(detail)}", style="")
         again = "; asking again can help" if each["retryable"] else ""
-        console.print(Text(f"  next, for the {each['owner'].replace('_', ' ')}: {each['next']}{again}", style="dim"))
-    for line_ in _manner(meta):
-        console.print(Text(f"  {line_}", style="dim"))
+        _aside(console, f"next, for the {each['owner'].replace('_', ' ')}: {each['next']}{again}")
+    for told in _manner(meta):
+        _aside(console, told)
 
 
 def _manner(meta: Mapping[str, Any]) -> Iterable[str]:
@@ -93,8 +95,8 @@ def _manner(meta: Mapping[str, Any]) -> Iterable[str]:
     mode, scopes = meta["mode"], meta["scopeFilter"]
     for word, close in mode.get("near", {}).items():
         yield f"“{shown(word)}” stands nowhere here; looked for {', '.join(close)}"
-    if mode["degraded"]:
-        yield f"done without: {', '.join(mode['degraded'])}"
+    if degraded := [each for each in mode["degraded"] if each != "near_words"]:
+        yield f"degraded: {', '.join(degraded)}"
     if scopes:
         searched = scopes["scopes"] if isinstance(scopes["scopes"], list) else ["every scope"]
         facts = scopes.get("factScopes")
@@ -120,12 +122,11 @@ def _cards(console: Console, cards: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _one_line(title: str, text: str) -> str:
-    """The title and how the text begins, a heading that only says the title again left out."""
+    """The title and how the text begins, without a heading that only says the title again."""
     told, headed = " ".join(shown(text).split()), " ".join(shown(title).split())
-    told = told.lstrip("#").strip() if told.startswith("#") else told
-    if not headed or told.startswith(headed):
+    if not headed:
         return told
-    return f"{headed}: {told}"
+    return f"{headed}: {told.lstrip('# ').removeprefix(headed).lstrip()}"
 
 
 def _funnel(console: Console, stages: Sequence[Mapping[str, Any]]) -> None:
@@ -164,7 +165,8 @@ def _cells(count: int, most: int) -> int:
 
 
 def _let_go(stage: Mapping[str, Any]) -> Text:
-    told = Text(", ".join(f"{count} {reason}" for reason, count in stage["rejected"].items()))
+    most_first = sorted(stage["rejected"].items(), key=lambda each: -each[1])
+    told = Text(", ".join(f"{reason} {count}" for reason, count in most_first))
     cuts = [f"cut by its ceiling of {stage['exhausted']}"] if stage["exhausted"] else []
     cuts += [stage["outcome"]] if stage["outcome"] in ("unavailable", "cancelled", "skipped") else []
     for cut in cuts:
@@ -179,7 +181,7 @@ def _context(console: Console, context: Mapping[str, Any]) -> None:
         console.print(Text(context["text"]))
         console.print(Rule(style="dim"))
     for each in context["dropped"]:
-        console.print(Text(f"  left out: {each['id']} {SENTENCES.get(each['reason'], each['reason'])}", style="dim"))
+        _aside(console, f"left out: {each['id']} {SENTENCES.get(each['reason'], each['reason'])}")
 
 
 def show_brief(console: Console, aside: Console, brief: Brief) -> None:
@@ -196,7 +198,7 @@ def show_why(console: Console, explanation: Explanation) -> None:
     line = Text.assemble((explanation.id, "bold"), f" {SENTENCES.get(explanation.reason, explanation.reason)}{where}.")
     console.print(line)
     if explanation.numbers:
-        console.print(Text("  " + ", ".join(f"{name} {_number(value)}" for name, value in explanation.numbers.items()), style="dim"))
+        _aside(console, ", ".join(f"{name} {_number(value)}" for name, value in explanation.numbers.items()))
 
 
 def show_examination(console: Console, examination: Examination) -> None:
@@ -208,11 +210,19 @@ def show_examination(console: Console, examination: Examination) -> None:
         table.add_row(name, Text(shown(value)))
     console.print(table)
     console.print()
-    for fault in examination.faults:
-        console.print(Text.assemble((fault.code, "bold red"), f": {shown(fault.detail)}"))
-        console.print(Text(f"  fix: {fault.fix}"))
+    show_faults(console, examination)
     if examination.healthy:
         console.print(Text("healthy", style="bold green"))
+
+
+def show_faults(console: Console, examination: Examination) -> None:
+    for fault in examination.faults:
+        console.print(Text.assemble((fault.code, "bold red"), f": {shown(fault.detail)}"))
+        _aside(console, f"fix: {fault.fix}", style="")
+
+
+def _aside(console: Console, text: str, *, style: str = "dim") -> None:
+    console.print(Padding(Text(text, style=style), (0, 0, 0, 2)))
 
 
 def _number(value: float) -> str:

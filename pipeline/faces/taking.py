@@ -12,7 +12,7 @@ from remit.pipeline.authority import Principal, scope_at
 from remit.pipeline.engine import Engine
 from remit.pipeline.faces.wire import item_from, receipt_to
 from remit.pipeline.fields import member_at, name_at
-from remit.pipeline.intake import Intake, Problem, Read, Skip, Skipped
+from remit.pipeline.intake import Intake, Problem, Read, Skip, Skipped, size_of
 from remit.pipeline.items import Doc, Fact, Item, Session
 from remit.pipeline.remember import Receipt, Written
 from remit.stages.request import Source
@@ -71,7 +71,9 @@ class Intaking:
     intake: Intake
     source: Source = Source.DOC
     told: Callable[[int], None] = lambda _: None
+    written: Counter[Written] = field(default_factory=Counter)
     skipped: Counter[Skip] = field(default_factory=Counter)
+    unread: int = 0
     _ahead: deque[Read | Problem] = field(default_factory=deque)
 
     async def into(self, engine: Engine, principal: Principal) -> AsyncIterator[Taken]:
@@ -83,6 +85,7 @@ class Intaking:
             if path.is_dir() or path.is_file():
                 await engine.roots.add(str(path.resolve()))
         async for receipt in engine.remember_stream(self._items(), principal):
+            self.written[receipt.written] += 1
             for taken in self._up_to(receipt):
                 yield taken
         for problem in self._ahead:
@@ -95,6 +98,16 @@ class Intaking:
             yield Taken(file=found.file, line=found.line, problem=found)
         yield Taken(file=found.file, line=found.line, receipt=receipt)
 
+    def summary(self) -> str:
+        """What came of it all, in a line."""
+        parts = [f"{self.written[each]} {each.value}" for each in Written if self.written[each]]
+        if self.unread:
+            parts.append(f"{self.unread} not readable")
+        if self.skipped:
+            kinds = ", ".join(f"{count} {why.value.replace('_', ' ')}" for why, count in sorted(self.skipped.items()))
+            parts.append(f"{self.skipped.total()} passed by ({kinds})")
+        return ", ".join(parts) or "nothing to take in"
+
     def _items(self) -> Iterator[Item]:
         for path in self.paths:
             for found in self.intake.items_from(path):
@@ -103,8 +116,14 @@ class Intaking:
                     self.skipped[found.why] += 1
                     continue
                 self._ahead.append(found)
+                self.unread += isinstance(found, Problem)
                 if isinstance(found, Read):
                     yield found.item if found.line is not None else as_source(found.item, self.source)
+
+
+def sizes_of(files: Sequence[str]) -> int:
+    """How many bytes taking these in will go through."""
+    return sum(size_of(Path(each)) for each in files)
 
 
 def as_source(item: Item, source: Source) -> Item:

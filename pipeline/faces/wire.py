@@ -9,10 +9,13 @@ from typing import Any, TypeVar
 
 from pydantic.alias_generators import to_camel
 
+from remit.pipeline.brief import Brief
+from remit.pipeline.doctor import Examination
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.fields import mapping_at, member_at, unknown
 from remit.pipeline.items import Doc, Fact, Item, Session
 from remit.pipeline.remember import Receipt
+from remit.pipeline.why import Explanation
 from remit.stages.evidence import Claim, Origin
 from remit.stages.request import ContextWanted, Request, Source, TagFilter
 
@@ -63,6 +66,44 @@ def receipt_to(receipt: Receipt) -> dict[str, Any]:
 def time_to(when: datetime) -> str:
     """An aware time as ISO 8601 in UTC, with Z."""
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def brief_to(brief: Brief) -> dict[str, Any]:
+    return {
+        "text": brief.text,
+        "tokens": brief.tokens,
+        "budget": brief.budget,
+        "lines": [{"id": str(line.id), "scope": line.scope, "group": line.group, "text": line.text} for line in brief.lines],
+        "leftOut": [{"id": str(memory), "reason": reason.value} for memory, reason in brief.left_out],
+    }
+
+
+def explanation_to(explanation: Explanation) -> dict[str, Any]:
+    stage = None if explanation.stage is None else explanation.stage.value
+    return {"id": explanation.id, "stage": stage, "reason": explanation.reason, "numbers": dict(explanation.numbers)}
+
+
+def examination_to(examination: Examination) -> dict[str, Any]:
+    faults = [{"code": each.code, "detail": each.detail, "fix": each.fix} for each in examination.faults]
+    return {"healthy": examination.healthy, "facts": dict(examination.facts), "faults": faults}
+
+
+def laid_over(below: object, above: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A request as it goes over the wire with fields of another laid over it, and the names of those that said something else.
+
+    Objects (`tags`, `context`) are laid over field by field. Raises `InvalidRequest` when `below` is no object.
+    """
+    merged, clashes = dict(mapping_at("request", below)), []
+    for name, value in above.items():
+        beneath = merged.get(name)
+        if isinstance(value, Mapping) and isinstance(beneath, Mapping):
+            merged[name], inner = laid_over(beneath, value)
+            clashes += [f"{name}.{each}" for each in inner]
+            continue
+        if beneath is not None and beneath != value:
+            clashes.append(name)
+        merged[name] = value
+    return merged, clashes
 
 
 def _claim(field: str, value: object) -> Any:

@@ -60,9 +60,13 @@ def memory(
     text = "\n".join(parts)
     stated.setdefault("created_at", NOW)
     digest = sha256(repr((text, label, degrees, aliases, sorted(stated.items()))).encode("utf-8", "surrogatepass")).hexdigest()
-    record = Record(id=MemoryId(source, name), label=label, title=name, text=text, digest=digest, actor="ada", aliases=tuple(aliases), **stated)
+    record = Record(
+        id=MemoryId(source, name), label=label, title=name, text=text, digest=digest, actor="ada", aliases=tuple(aliases), **stated
+    )
     turns = list(degrees) if isinstance(degrees, Sequence) else [degrees] * len(parts)
-    return Entry(record=record, passages=tuple(_passage(at, part, turn, aliases) for at, (part, turn) in enumerate(zip(parts, turns, strict=True))))
+    return Entry(
+        record=record, passages=tuple(_passage(at, part, turn, aliases) for at, (part, turn) in enumerate(zip(parts, turns, strict=True)))
+    )
 
 
 def _passage(ordinal: int, text: str, degrees: float | None, aliases: Sequence[str]) -> Passage:
@@ -70,7 +74,14 @@ def _passage(ordinal: int, text: str, degrees: float | None, aliases: Sequence[s
     counts = {word: words.count(word) for word in words} | {ALIAS + alias: 1 for alias in aliases}
     vectors = {} if degrees is None else {SPACE: direction(degrees)}
     return Passage(
-        ordinal=ordinal, start=ordinal, end=ordinal + len(text), text=text, words=counts, length=len(words), plain=" ".join(words), vectors=vectors
+        ordinal=ordinal,
+        start=ordinal,
+        end=ordinal + len(text),
+        text=text,
+        words=counts,
+        length=len(words),
+        plain=" ".join(words),
+        vectors=vectors,
     )
 
 

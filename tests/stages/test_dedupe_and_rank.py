@@ -31,8 +31,8 @@ def rules(**changed: object) -> RankRules:
 def outline(name: str, **values: object) -> Outline:
     """`fact:a` is a fact, `doc:d1#2` the third passage of a doc."""
     source, _, rest = name.partition(":")
-    id, _, ordinal = rest.partition("#")
-    passage = PassageId(MemoryId(Source(source), id), int(ordinal or 0))
+    own, _, ordinal = rest.partition("#")
+    passage = PassageId(MemoryId(Source(source), own), int(ordinal or 0))
     known = {"key": 1, "passage": passage, "scope": "global", "version": 1, "aged_from": NOW}
     return Outline(**{**known, **values})  # type: ignore[arg-type]  # plain values of each test
 
@@ -115,7 +115,9 @@ async def test_score_is_the_product_of_its_parts_in_one_order() -> None:
 
 names = st.sampled_from([f"{source}:{letter}" for source in ("fact", "session") for letter in "abcdef"] + ["doc:a#0", "doc:a#1", "doc:b#0"])
 found_lists = st.lists(
-    st.tuples(st.sampled_from([Lane.LOCAL, Lane.LEXICAL]), st.lists(names, unique=True, max_size=9)).map(lambda each: hits(each[0], *each[1])),
+    st.tuples(st.sampled_from([Lane.LOCAL, Lane.LEXICAL]), st.lists(names, unique=True, max_size=9)).map(
+        lambda each: hits(each[0], *each[1])
+    ),
     max_size=3,
 )
 

@@ -49,7 +49,7 @@ def test_the_shipped_weights_keep_a_weak_lane_from_overturning_the_words() -> No
     assert by_words_first > reciprocal_rank({Lane.LOCAL: 0, Lane.LEXICAL: 40}, shipped)
 
 
-@pytest.mark.parametrize(("importance", "boost"), [(0.0, 1.0), (0.5, 1.25), (0.8, 1.4), (1.0, 1.5)])
+@pytest.mark.parametrize("importance, boost", [(0.0, 1.0), (0.5, 1.25), (0.8, 1.4), (1.0, 1.5)])
 def test_a_fact_counts_one_plus_half_its_importance(importance: float, boost: float) -> None:
     assert boost_of(outline(importance=importance), SHIPPED, NOW) == pytest.approx(boost, abs=1e-15)
 
@@ -58,7 +58,7 @@ def test_a_pin_changes_no_order() -> None:
     assert boost_of(outline(pinned=True), SHIPPED, NOW) == boost_of(outline(), SHIPPED, NOW) == 1.0
 
 
-@pytest.mark.parametrize(("days", "factor"), [(0, 1.0), (30, 0.5), (60, 0.25), (-10, 1.0)])
+@pytest.mark.parametrize("days, factor", [(0, 1.0), (30, 0.5), (60, 0.25), (-10, 1.0)])
 def test_a_session_halves_every_thirty_days_and_the_future_is_never_boosted(days: int, factor: float) -> None:
     aged = outline(Source.SESSION, aged_from=NOW - timedelta(days=days))
     assert boost_of(aged, SHIPPED, NOW) == pytest.approx(factor, abs=1e-12)
@@ -69,7 +69,7 @@ def test_the_ends_of_time_have_a_recency() -> None:
     assert recency(NOW - datetime.min.replace(tzinfo=UTC), timedelta(days=30)) == 0.0
 
 
-@pytest.mark.parametrize(("status", "factor"), [(Status.ACTIVE, 1.25), (Status.ARCHIVED, 1.0), (Status.MISSING, 1.0)])
+@pytest.mark.parametrize("status, factor", [(Status.ACTIVE, 1.25), (Status.ARCHIVED, 1.0), (Status.MISSING, 1.0)])
 def test_only_a_doc_in_use_is_boosted(status: Status, factor: float) -> None:
     assert boost_of(outline(Source.DOC, status=status), SHIPPED, NOW) == factor
 
@@ -110,7 +110,7 @@ def test_scope_affinity_is_for_facts_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "named"),
+    "query, named",
     [
         ("how do we deploy alpha?", {"project:alpha"}),
         ("Alpha's deploy", {"project:alpha"}),

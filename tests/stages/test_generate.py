@@ -32,7 +32,7 @@ class Shelf(Finder):
 
     texts: Mapping[int, str]
     vectors: Mapping[int, Sequence[float]] = field(default_factory=dict)
-    found: Found = Found()
+    found: Found = field(default_factory=Found)
     vanished: Collection[int] = ()
     asked: list[Wanted] = field(default_factory=list)
 
@@ -130,7 +130,7 @@ async def test_equal_passages_take_their_places_by_id() -> None:
     assert (found.rejected, found.exhausted) == ({Reason.OVER_CEILING: 30}, Limit.ITEMS)
 
 
-@pytest.mark.parametrize(("most", "exhausted"), [(2, Limit.ITEMS), (3, None), (4, None)])
+@pytest.mark.parametrize("most, exhausted", [(2, Limit.ITEMS), (3, None), (4, None)])
 async def test_a_ceiling_met_exactly_cuts_nothing(most: int, exhausted: Limit | None) -> None:
     found = await search(Shelf({1: "red", 2: "red", 3: "red"}), "red", ceiling=Ceiling(items=most, seconds=60))
     assert (len(found.kept), found.exhausted) == (min(most, 3), exhausted)

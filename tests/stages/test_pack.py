@@ -383,6 +383,23 @@ async def test_no_more_is_left_unused_than_the_next_passage_needs() -> None:
     assert 3600 - max(card.tokens for card in pack.cards) - 2 <= pack.context.tokens <= 3600
 
 
+async def test_near_the_limit_the_whole_is_counted_again_and_what_it_saved_is_used() -> None:
+    def shared(text: str) -> int:
+        """A hundred for each passage, thirty less for each one that stands beside another."""
+        return 100 * text.count("id=fact") - 30 * max(0, text.count("id=fact") - 1)
+
+    assert (await packed(sized(*[1] * 6), 410, rule=shared)).context.passages == 5
+
+
+async def test_what_stands_between_passages_is_counted_before_it_is_too_late() -> None:
+    those = [fresh("a", "A first passage."), fresh("b", "A longer one. " * 9), fresh("c", "A third.")]
+    both = (await packed(those[:2], 9999, rule=len)).context.tokens
+
+    pack = await packed(those, both - 1, rule=len)
+
+    assert (ids(pack), reasons(pack)) == ("ac", {"b": Reason.NO_ROOM})
+
+
 async def test_far_from_the_limit_the_whole_is_counted_once() -> None:
     counter = Counter(len)
 

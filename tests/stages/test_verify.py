@@ -257,6 +257,16 @@ async def test_no_batch_is_larger_than_asked_for_or_than_the_open_places_and_wha
     assert max(shop.batches) == 32
 
 
+async def test_once_the_page_is_full_nothing_more_is_looked_at() -> None:
+    those = ranked(*DOCS * 200)
+    shop = Shop(verdicts={each.outline.memory: Verdict.CHANGED for each in those[:5]})
+
+    verified = await look(those, shop, limit=5)
+
+    assert (ids(verified), shop.batches) == ([f"{place:04}" for place in range(5, 10)], [5, 10])
+    assert verified.rejected == {Reason.CHANGED: 5, Reason.LIMIT: 190}
+
+
 @pytest.mark.parametrize("ceiling", [Ceiling(items=0, seconds=60), Ceiling(items=500, seconds=0)])
 async def test_a_ceiling_of_zero_does_no_work(ceiling: Ceiling) -> None:
     shop = Shop()

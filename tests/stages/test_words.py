@@ -62,7 +62,7 @@ def test_scores_do_not_depend_on_the_keys_a_store_happens_to_use(order: list[int
 
 
 @pytest.mark.parametrize(
-    ("word", "vocabulary", "near"),
+    "word, vocabulary, near",
     [
         ("kubernets", ["kubernetes", "kitchen"], ("kubernetes",)),
         ("recieve", ["receive", "relieve"], ("receive", "relieve")),

@@ -45,11 +45,12 @@ class Shelves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What a search works with: the statements, from how many shelves on it goes through whole words, how many vectors more than
-    asked it fetches at first, and why vectors cannot be compared, if they cannot."""
+    """What a search works with: the statements, up to how many shelves it seeks words on each, up to how many vectors it compares
+    them itself, how many more than asked it has the database fetch, and why vectors cannot be compared, if they cannot."""
 
     sql: Mapping[str, str]
     seek_shelves: int
+    whole_vectors: int
     vector_slack: int
     no_vectors: str | None
 
@@ -120,6 +121,26 @@ def shelves_reached(db: apsw.Connection, sql: Mapping[str, str], parameters: Map
         of_source.setdefault(Source(source), []).append(number)
     passages, words = sum(shelf[2] for shelf in reached), sum(shelf[3] for shelf in reached)
     return Shelves(dumped([shelf[0] for shelf in reached]), of_source, passages, words, len(reached))
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Which of the compared vectors are nearest, and whether none that were farther away than all of these can belong to them."""
+
+    places: NDArray[np.intp]
+    complete: bool
+
+
+def nearest(probe: NDArray[np.float32], vectors: NDArray[np.float32], wanted: int) -> Near:
+    """The places of the `wanted` nearest vectors and of all that are as near as the last of them, by the similarity that ranks them."""
+    if len(vectors) <= wanted:
+        return Near(np.arange(len(vectors)), complete=False)
+    with np.errstate(all="ignore"):
+        rough = np.nan_to_num((vectors @ probe) / (np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * np.linalg.norm(probe)))
+    around = np.flatnonzero(rough >= np.partition(rough, -wanted)[-wanted] - 2 * FLOAT32_ERROR)
+    likeness = similarities(probe, vectors[around])
+    cut = np.partition(likeness, -wanted)[-wanted]
+    return Near(around[likeness >= cut], complete=bool(rough.min() < cut - 2 * FLOAT32_ERROR))
 
 
 class _Search:
@@ -247,24 +268,20 @@ class _Search:
         return counts
 
     def _nearest(self, probe: Probe, source: Source, shelves: Sequence[int], vectors: int) -> None:
-        wanted = self._wanted.rows
-        fetch = self._fetching(probe, shelves)
-        # Few vectors are all fetched, which is faster than letting the database compare them first.
-        most = wanted + self._means.vector_slack
-        keys, found = fetch(inf if vectors <= most else most)
-        likeness = similarities(probe.vector, found) if keys.size > wanted else np.ones(keys.size)
-        while vectors > most and keys.size == most and likeness.min() > np.partition(likeness, -wanted)[-wanted] - FLOAT32_ERROR:
+        wanted, means, fetch = self._wanted.rows, self._means, self._fetching(probe, shelves)
+        # Few vectors are all fetched and compared here, which is faster than in the database.
+        most = inf if vectors <= max(means.whole_vectors, wanted) else wanted + means.vector_slack
+        keys, fetched = fetch(most)
+        near = nearest(probe.vector, fetched, wanted)
+        while keys.size == most and not near.complete:
             most *= 2
-            keys, found = fetch(most)
-            likeness = similarities(probe.vector, found)
+            keys, fetched = fetch(most)
+            near = nearest(probe.vector, fetched, wanted)
         if keys.size:
-            near = likeness >= np.partition(likeness, -wanted)[-wanted] if keys.size > wanted else np.ones(keys.size, dtype=np.bool_)
-            near_keys, near_vectors = keys[near], found[near]
-            order = np.argsort(near_keys)
-            more = bool(keys.size > near_keys.size)
-            self._progress.neighbours.append(
-                Neighbours(EXACT[probe.lane], probe.lane, source, near_keys[order], near_vectors[order], more=more)
-            )
+            chosen = near.places[np.argsort(keys[near.places])]
+            more = chosen.size < keys.size
+            found = Neighbours(EXACT[probe.lane], probe.lane, source, keys[chosen], fetched[chosen], more=more)
+            self._progress.neighbours.append(found)
 
     def _fetching(self, probe: Probe, shelves: Sequence[int]) -> Callable[[float], tuple[NDArray[np.int64], NDArray[np.float32]]]:
         eligible = self._progress.eligible

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -28,7 +27,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _UNPLAIN = re.compile(r"[\x00-\x1f!-/:-`{-\x7f]")
 _ENDLESS_WORD = re.compile(r"[^ ]{1000,}")
 
-dumped = partial(json.dumps, separators=(",", ":"))
+dumped = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def micros(when: datetime | None) -> int | None:
@@ -105,6 +104,11 @@ def numbers(joined: str | None) -> NDArray[np.int64]:
     return np.fromstring(joined, dtype=np.int64, sep=" ") if joined else np.zeros(0, dtype=np.int64)
 
 
+def listed(values: Sequence[Any]) -> str:
+    """Most lists of a memory are empty."""
+    return dumped(values) if values else "[]"
+
+
 def ids(names: Iterable[MemoryId]) -> list[list[str]]:
     return [[name.source, name.id] for name in names]
 
@@ -131,12 +135,12 @@ def record_row(record: Record) -> dict[str, Any]:
         "write_key": record.key,
         "title": record.title,
         "origin": None if record.origin is None else dumped(asdict(record.origin)),
-        "aliases": dumped(record.aliases),
-        "tags": dumped(record.tags),
-        "claims": dumped([[claim.says, claim.about] for claim in record.claims]),
-        "supersedes": dumped(ids(record.supersedes)),
-        "disputes": dumped(ids(record.disputes)),
-        "derived_from": dumped(ids(record.derived_from)),
+        "aliases": listed(record.aliases),
+        "tags": listed(record.tags),
+        "claims": listed([[claim.says, claim.about] for claim in record.claims]),
+        "supersedes": listed(ids(record.supersedes)),
+        "disputes": listed(ids(record.disputes)),
+        "derived_from": listed(ids(record.derived_from)),
         "text": record.text,
     }
 

@@ -42,7 +42,11 @@ class SqliteStore:
         self._settings = settings
         self._signature = signature
         self._means = finding.Means(
-            sql=opened.sql, seek_shelves=settings.seek_shelves, vector_slack=settings.vector_slack, no_vectors=opened.no_vectors
+            sql=opened.sql,
+            seek_shelves=settings.seek_shelves,
+            whole_vectors=settings.whole_vectors,
+            vector_slack=settings.vector_slack,
+            no_vectors=opened.no_vectors,
         )
 
     async def __aenter__(self) -> SqliteStore:

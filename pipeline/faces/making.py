@@ -1,0 +1,54 @@
+"""Making a store, or bringing one that is there to what this Remit and this config want of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from remit.pipeline.doctor import Examination
+from remit.pipeline.faces.host import Host
+from remit.pipeline.faces.show import show_faults, terminal
+from remit.pipeline.faces.wire import examination_to
+from remit.pipeline.reindex import reindex
+
+BEYOND_INDEXES = frozenset({"damaged_file", "no_vectors"})
+"""Faults that making the indexes again does not mend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What was done: whether the store is new, how many memories were indexed again (None: that was not needed), and how it is now."""
+
+    store: str
+    new: bool
+    reindexed: int | None
+    examination: Examination
+
+    @property
+    def healthy(self) -> bool:
+        return self.examination.healthy
+
+    def wire(self) -> dict[str, Any]:
+        return {"store": self.store, "new": self.new, "reindexed": self.reindexed, **examination_to(self.examination)}
+
+
+async def made(host: Host, told: Callable[[int], None]) -> Made:
+    """Opens the store, which makes or upgrades it, and makes its indexes again when they are of another language or out of step."""
+    new = host.path is None or not host.path.exists()
+    async with host.engine(make=True, rebuild=True) as engine:
+        examination, done = await engine.doctor(), None
+        if any(fault.code not in BEYOND_INDEXES for fault in examination.faults):
+            done = await reindex(engine.store, engine.indexer, batch=host.config.remember.batch_items, told=told)
+            examination = await engine.doctor()
+    return Made(store=host.store, new=new, reindexed=done, examination=examination)
+
+
+def show_made(made: Made) -> None:
+    console = terminal()
+    console.print(Text(f"made {made.store}" if made.new else f"{made.store} is as it should be" if made.healthy else made.store))
+    if made.reindexed is not None:
+        console.print(Text(f"indexed {made.reindexed:,} memories again, as {made.examination.facts['words']}"))
+    show_faults(console, made.examination)
