@@ -22,6 +22,9 @@ from remit.stages.report import Degradation, Reason, Staged, StageName, Unbalanc
 ROOT = "search_memory"
 """Name of the root span: what the GenAI conventions call looking something up in a memory."""
 
+_TRACER = trace.get_tracer("remit")
+"""Records nothing until the host sets a tracer provider; asking for it anew for each span would cost more than the span."""
+
 S = TypeVar("S", bound=Staged[Any])
 
 
@@ -102,7 +105,7 @@ class Trail:
         """Runs one stage inside its span and keeps what it tells, also when it fails or is cancelled."""
         report = self.reports[stage]
         started = perf_counter()
-        with _tracer().start_as_current_span(stage.value, record_exception=False, set_status_on_exception=False) as span:
+        with _TRACER.start_as_current_span(stage.value, record_exception=False, set_status_on_exception=False) as span:
             try:
                 staged = await work()
                 report.add(staged)
@@ -141,7 +144,7 @@ def root_span(sources: Sequence[str], limit: int, profile: str) -> Iterator[Span
         "remit.limit": limit,
         "remit.profile": profile,
     }
-    with _tracer().start_as_current_span(ROOT, attributes=first, record_exception=False, set_status_on_exception=False) as span:
+    with _TRACER.start_as_current_span(ROOT, attributes=first, record_exception=False, set_status_on_exception=False) as span:
         yield span
 
 
@@ -156,7 +159,3 @@ def trace_id(span: Span) -> str | None:
     """The trace's id as 32 hex digits, or None when nobody records traces."""
     context = span.get_span_context()
     return trace.format_trace_id(context.trace_id) if context.is_valid else None
-
-
-def _tracer() -> trace.Tracer:
-    return trace.get_tracer("remit")

@@ -33,29 +33,37 @@ def gain(found: Sequence[str], relevant: set[str], most: int) -> float:
     return got / best
 
 
+async def taken_in(folder: Path, store: str) -> dict[str, float]:
+    """Takes a collection in: a conversation's turns as sessions of its scope, abstracts as global docs."""
+    kind, grouped = kind_of(folder)
+    rows = (
+        kind(id=line["id"], text=line["text"], scope=f"conversation:{line['group']}" if grouped else "global")
+        for line in lines(folder / "corpus.jsonl")
+        if line["text"].strip()
+    )
+    started = perf_counter()
+    async with open_engine(store) as engine:
+        stored = [receipt async for receipt in engine.remember_stream(rows, Principal(actor="bench", org="bench", scopes="*"))]
+    return {"rows": len(stored), "seconds": round(perf_counter() - started, 2)}
+
+
+def kind_of(folder: Path) -> tuple[type[Session | Doc], bool]:
+    grouped = any("group" in line for line in lines(folder / "corpus.jsonl"))
+    return (Session if grouped else Doc), grouped
+
+
 async def measure(folder: Path, store: str, config: dict[str, Any] | None = None, half: int | None = None) -> dict[str, float]:
-    """Takes a collection in, asks every judged question, and gives the two figures beside counts and times.
+    """Asks every judged question of a collection that was taken in, and gives the two figures beside counts and times.
 
     `half` keeps the groups (conversations) whose number is even (0) or odd (1), so that one half decides and the other is reported.
     """
-    conversations = any("group" in line for line in lines(folder / "corpus.jsonl"))
-    kind = Session if conversations else Doc
+    kind, grouped = kind_of(folder)
+    figures = defaultdict(list)
     async with open_engine(store, config=config) as engine:
-        writer = Principal(actor="bench", org="bench", scopes="*")
-        started = perf_counter()
-        rows = (
-            kind(id=line["id"], text=line["text"], scope=f"conversation:{line['group']}" if conversations else "global")
-            for line in lines(folder / "corpus.jsonl")
-            if line["text"].strip()
-        )
-        stored = [receipt async for receipt in engine.remember_stream(rows, writer)]
-        taken_in = perf_counter() - started
-        figures = defaultdict(list)
         for line in lines(folder / "queries.jsonl"):
             if not line["relevant"] or (half is not None and int(line["group"]) % 2 != half):
                 continue
-            scopes = (f"conversation:{line['group']}",) if conversations else ()
-            reader = Principal(actor="bench", org="bench", scopes=scopes)
+            reader = Principal(actor="bench", org="bench", scopes=(f"conversation:{line['group']}",) if grouped else ())
             began = perf_counter()
             answer = await engine.recall(Request(query=line["text"], limit=20, sources=(kind.source,)), reader)
             figures["ms"].append((perf_counter() - began) * 1000)
@@ -64,9 +72,7 @@ async def measure(folder: Path, store: str, config: dict[str, Any] | None = None
             figures["nDCG@10"].append(gain(found, relevant, 10))
             figures["cards"].append(len(found))
     return {
-        "rows": len(stored),
         "questions": len(figures["ms"]),
-        "seconds to take in": round(taken_in, 2),
         "p50 ms": round(sorted(figures["ms"])[len(figures["ms"]) // 2], 2),
         **{name: round(mean(figures[name]), 4) for name in ("recall@20", "nDCG@10", "cards")},
     }

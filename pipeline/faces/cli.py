@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,23 +33,38 @@ app = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status. No exception leaves it."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    _speak_utf8(as_json="--json" in given)
+    as_json = "--json" in given
+    _make_printable(as_json=as_json)
     try:
         status = app(spelled_out(given), prog_name="remit", standalone_mode=False)
         sys.stdout.flush()
         return int(status or ANSWERED)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # Typer and rich end the process when the reader of stdout has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing complains at the end of the process
         return PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - whatever is wrong, a person gets one line and a program one object, never a traceback
         failure = failure_of(error)
-        if "--json" in given:
-            print(failure.json())
+        if as_json:
+            print(_json(failure.wire()))
         else:
             print(f"remit: {failure.message}", file=sys.stderr)
         return failure.status
+
+
+def command(function: Callable[..., int]) -> Callable[..., int]:
+    """A command of the app, followed by the telemetry that was asked for."""
+
+    @wraps(function)
+    def followed(*, common: Common, **values: Any) -> int:
+        from remit.pipeline.faces.telemetry import telemetry
+
+        with telemetry(common.trace, log=common.log):
+            return function(common=common, **values)
+
+    app.command()(spread(followed))
+    return function
 
 
 @app.callback(invoke_without_command=True)
@@ -68,50 +84,42 @@ def remit(
     context.obj = common
 
 
-@app.command()
-@spread
-def demo(context: typer.Context, common: Common) -> int:
+@command
+def demo(*, common: Common) -> int:
     """Take in a small shipped memory, ask it, and show how the answers came about."""
+    import anyio
 
-    async def work(common: Common) -> int:
-        from remit.pipeline.engine import now_in_utc
-        from remit.pipeline.faces.demo.tour import show_tour, tour_to, toured
-        from remit.pipeline.faces.show import terminal
+    from remit.pipeline.engine import now_in_utc
+    from remit.pipeline.faces.demo.tour import show_tour, tour_to, toured
+    from remit.pipeline.faces.show import terminal
 
-        tour = await toured(common, now_in_utc())
-        if common.json:
-            print(_json(tour_to(tour)))
-        else:
-            show_tour(terminal(), tour)
-        return ANSWERED
-
-    return _run(context, common, work)
+    tour = anyio.run(toured, common, now_in_utc())
+    if common.json:
+        print(_json(tour_to(tour)))
+    else:
+        show_tour(terminal(), tour)
+    return ANSWERED
 
 
-@app.command()
-@spread
-def init(context: typer.Context, common: Common) -> int:
+@command
+def init(*, common: Common) -> int:
     """Make the store, or upgrade it: also when its words were made in another language."""
+    import anyio
 
-    async def work(common: Common) -> int:
-        from remit.pipeline.faces.making import made, show_made
-        from remit.pipeline.faces.progress import Progress
+    from remit.pipeline.faces.making import made, show_made
+    from remit.pipeline.faces.progress import Progress
 
-        with Progress("indexing", None) as progress:
-            done = await made(_host(common), progress.at)
-        if common.json:
-            print(_json(done.wire()))
-        else:
-            show_made(done)
-        return ANSWERED if done.healthy else UNAVAILABLE
-
-    return _run(context, common, work)
+    with Progress("indexing", None) as progress:
+        done = anyio.run(made, _host(common), progress.at)
+    if common.json:
+        print(_json(done.wire()))
+    else:
+        show_made(done)
+    return ANSWERED if done.healthy else UNAVAILABLE
 
 
-@app.command()
-@spread
+@command
 def add(
-    context: typer.Context,
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="JSON Lines, Markdown or text files, or folders of such.")],
     scope: Annotated[str | None, typer.Option("--scope", help="Of what states none itself; else global.")] = None,
     org: Annotated[str | None, typer.Option("--org", help="Of what states none itself; else the principal's.")] = None,
@@ -120,87 +128,76 @@ def add(
     common: Common,
 ) -> int:
     """Take in memories: one receipt a line; what is wrong is listed again at the end, and costs the rest nothing."""
+    import anyio
 
-    async def work(common: Common) -> int:
-        from remit.pipeline.faces.progress import Progress
-        from remit.pipeline.faces.taking import intaking, sizes_of
+    from remit.pipeline.faces.progress import Progress
+    from remit.pipeline.faces.taking import intaking, sizes_of
 
-        host = _host(common)
-        wrong: list[Taken] = []
+    host = _host(common)
+    wrong: list[Taken] = []
+
+    async def work() -> None:
         async with host.engine(make=True) as engine:
-            with Progress("taking in", sizes_of(files)) as progress:
-                taking = intaking(files, engine, scope=scope, org=org, source=source, told=progress.advance)
-                async for taken in taking.into(engine, host.principal):
-                    print(_json(taken.wire()) if common.json else taken.line_for_people())
-                    if taken.refused:
-                        wrong.append(taken)
-        if not common.json:
-            print(taking.summary(), file=sys.stderr)
-            for taken in wrong:
-                print(f"  {taken.place} {taken.code} {taken.detail}", file=sys.stderr)
-        return WRONG if wrong else ANSWERED
+            async for taken in taking.into(engine, host.principal):
+                print(_json(taken.wire()) if common.json else taken.line_for_people())
+                if taken.refused:
+                    wrong.append(taken)
 
-    return _run(context, common, work)
+    with Progress("taking in", sizes_of(files)) as progress:
+        taking = intaking(files, host.config.limits, scope=scope, org=org, source=source, told=progress.advance)
+        anyio.run(work)
+    if not common.json:
+        print(taking.summary(), file=sys.stderr)
+        for each in wrong:
+            print(f"  {each.wrong}", file=sys.stderr)
+    return WRONG if wrong else ANSWERED
 
 
-@app.command()
-@spread
+@command
 def recall(
-    context: typer.Context,
     query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="What is asked; or see --request.", show_default=False)] = None,
     *,
     asked: Asked,
     common: Common,
 ) -> int:
     """Ask: the ranked list, the funnel of the five stages, and the packed context."""
+    import anyio
 
-    async def work(common: Common) -> int:
-        host = _host(common)
-        request = _request(query, asked, host)
-        async with host.engine() as engine:
-            answer = await engine.recall(request, host.principal)
-        if common.json:
-            print(_json(answer.wire()))
-        else:
-            from remit.pipeline.faces.show import show_answer, terminal
+    from remit.pipeline.faces.show import show_answer, terminal
 
-            show_answer(terminal(), answer.wire())
-        return OF_OUTCOME[answer.outcome]
-
-    return _run(context, common, work)
+    host = _host(common)
+    request = _request(query, asked, host)
+    answer = anyio.run(host.recall, request)
+    if common.json:
+        print(_json(answer.wire()))
+    else:
+        show_answer(terminal(), answer.wire())
+    return OF_OUTCOME[answer.outcome]
 
 
-@app.command()
-@spread
+@command
 def brief(
-    context: typer.Context,
     tokens: Annotated[int | None, typer.Option("--tokens", help="The most tokens the brief may take.")] = None,
     project: Annotated[str | None, typer.Option("--project", help="Leaves the global facts and this project's.")] = None,
     *,
     common: Common,
 ) -> int:
     """What an agent should know before its first question: pinned facts first, within a budget."""
+    import anyio
 
-    async def work(common: Common) -> int:
-        from remit.pipeline.faces.show import show_brief, terminal
-        from remit.pipeline.faces.wire import brief_to
+    from remit.pipeline.faces.show import show_brief, terminal
+    from remit.pipeline.faces.wire import brief_to
 
-        host = _host(common)
-        async with host.engine() as engine:
-            told = await engine.brief(host.principal, tokens=tokens, project=project)
-        if common.json:
-            print(_json(brief_to(told)))
-        else:
-            show_brief(terminal(), terminal(stderr=True), told)
-        return ANSWERED
-
-    return _run(context, common, work)
+    told = anyio.run(_host(common).brief, tokens, project)
+    if common.json:
+        print(_json(brief_to(told)))
+    else:
+        show_brief(terminal(), terminal(stderr=True), told)
+    return ANSWERED
 
 
-@app.command()
-@spread
+@command
 def why(
-    context: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What was asked.")],
     memory: Annotated[str, typer.Argument(metavar="SOURCE:ID", help="The memory that was expected.")],
     *,
@@ -208,53 +205,34 @@ def why(
     common: Common,
 ) -> int:
     """Which stage lost a memory, and why, from asking again."""
-
-    async def work(common: Common) -> int:
-        from remit.pipeline.faces.show import show_why, terminal
-        from remit.pipeline.faces.wire import explanation_to
-
-        host = _host(common)
-        request = _request(query, asked, host)
-        async with host.engine() as engine:
-            explanation = await engine.why(request, memory, host.principal)
-        if common.json:
-            print(_json(explanation_to(explanation)))
-        else:
-            show_why(terminal(), explanation)
-        return UNAVAILABLE if explanation.reason == "stopped" else ANSWERED
-
-    return _run(context, common, work)
-
-
-@app.command()
-@spread
-def doctor(context: typer.Context, common: Common) -> int:
-    """What this store can do and whether it is safe and whole, with the fix for what is not."""
-
-    async def work(common: Common) -> int:
-        from remit.pipeline.faces.show import show_examination, terminal
-        from remit.pipeline.faces.wire import examination_to
-
-        async with _host(common).engine() as engine:
-            examination = await engine.doctor()
-        if common.json:
-            print(_json(examination_to(examination)))
-        else:
-            show_examination(terminal(), examination)
-        return ANSWERED if examination.healthy else UNAVAILABLE
-
-    return _run(context, common, work)
-
-
-def _run(context: typer.Context, common: Common, work: Callable[[Common], Awaitable[int]]) -> int:
-    """One command's work in an event loop, under the options given before its name and after it."""
     import anyio
 
-    from remit.pipeline.faces.telemetry import telemetry
+    from remit.pipeline.faces.show import show_why, terminal
+    from remit.pipeline.faces.wire import explanation_to
 
-    options = common.over(context.obj)
-    with telemetry(options.trace, log=options.log):
-        return anyio.run(work, options)
+    host = _host(common)
+    explanation = anyio.run(host.why, _request(query, asked, host), memory)
+    if common.json:
+        print(_json(explanation_to(explanation)))
+    else:
+        show_why(terminal(), explanation)
+    return UNAVAILABLE if explanation.reason == "stopped" else ANSWERED
+
+
+@command
+def doctor(*, common: Common) -> int:
+    """What this store can do and whether it is safe and whole, with the fix for what is not."""
+    import anyio
+
+    from remit.pipeline.faces.show import show_examination, terminal
+    from remit.pipeline.faces.wire import examination_to
+
+    examination = anyio.run(_host(common).examination)
+    if common.json:
+        print(_json(examination_to(examination)))
+    else:
+        show_examination(terminal(), examination)
+    return ANSWERED if examination.healthy else UNAVAILABLE
 
 
 def _host(common: Common) -> Host:
@@ -285,8 +263,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _speak_utf8(*, as_json: bool) -> None:
-    """JSON is UTF-8 wherever it goes; for a person, what their terminal cannot show is replaced."""
+def _make_printable(*, as_json: bool) -> None:
+    """JSON is UTF-8 wherever it goes; for a person, what their terminal cannot show is spelled out."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(**({"encoding": "utf-8"} if as_json else {}), errors="backslashreplace")

@@ -46,7 +46,7 @@ def _of_remit(error: Exception) -> Failure | None:
     from remit.pipeline import errors
 
     if isinstance(error, errors.InvalidRequest):
-        return Failure(status=WRONG, code="invalid", message=_one_line(str(error)), field=error.field)
+        return Failure(status=WRONG, code="invalid", message=_one_line(error.fact), field=error.field)
     if isinstance(error, errors.ConfigError):
         named = _FIELD.match(error.fact)
         return Failure(status=WRONG, code="config", message=_one_line(str(error)), field=named[1] if named else None)

@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from remit.pipeline.authority import Principal, default_principal, principal_from
+from remit.pipeline.brief import Brief
 from remit.pipeline.config import Config, load
+from remit.pipeline.doctor import Examination
 from remit.pipeline.engine import Clock, Engine, now_in_utc, open_engine
+from remit.pipeline.envelope import Answer
 from remit.pipeline.errors import ConfigError, InvalidRequest, StorageUnavailable
 from remit.pipeline.faces.options import Common
+from remit.pipeline.why import Explanation
+from remit.stages.request import Request
 
 STORE = "sqlite:remit.db"
 
@@ -57,6 +62,22 @@ class Host:
                     raise
                 raise StorageUnavailable(error.fact) from None
             yield engine
+
+    async def recall(self, request: Request) -> Answer:
+        async with self.engine() as engine:
+            return await engine.recall(request, self.principal)
+
+    async def why(self, request: Request, memory: str) -> Explanation:
+        async with self.engine() as engine:
+            return await engine.why(request, memory, self.principal)
+
+    async def brief(self, tokens: int | None, project: str | None) -> Brief:
+        async with self.engine() as engine:
+            return await engine.brief(self.principal, tokens=tokens, project=project)
+
+    async def examination(self) -> Examination:
+        async with self.engine() as engine:
+            return await engine.doctor()
 
 
 def _principal(stated: str, config: Config) -> Principal:

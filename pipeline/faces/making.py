@@ -48,7 +48,8 @@ async def made(host: Host, told: Callable[[int], None]) -> Made:
 
 def show_made(made: Made) -> None:
     console = terminal()
-    console.print(Text(f"made {made.store}" if made.new else f"{made.store} is as it should be" if made.healthy else made.store))
     if made.reindexed is not None:
-        console.print(Text(f"indexed {made.reindexed:,} memories again, as {made.examination.facts['words']}"))
+        console.print(Text(f"{made.store}: indexed {made.reindexed:,} memories again, as {made.examination.facts['words']}"))
+    else:
+        console.print(Text(f"made {made.store}" if made.new else f"{made.store} is as it should be" if made.healthy else made.store))
     show_faults(console, made.examination)

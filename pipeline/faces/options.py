@@ -91,18 +91,25 @@ def _given(**values: Any) -> dict[str, Any]:
 
 
 def spread(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command whose parameters that are options classes stand there field by field, as Typer wants to see them."""
+    """A command as Typer wants to see it: parameters that are options classes stand there field by field.
+
+    Its `Common` options are those given after its name, and where they say nothing those given before it.
+    """
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    stated = inspect.signature(command).parameters
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
-    def called(**values: Any) -> Any:
+    def called(context: typer.Context, **values: Any) -> Any:
         built = {name: kind(**{each.name: values.pop(each.name) for each in fields(kind)}) for name, kind in groups.items()}
-        return command(**values, **built)
+        built = {name: group.over(context.obj) if isinstance(group, Common) and context.obj else group for name, group in built.items()}
+        return command(**values, **built, **({"context": context} if "context" in stated else {}))
 
-    parameters: list[inspect.Parameter] = []
-    for name, stated in inspect.signature(command).parameters.items():
-        parameters += _fields_of(groups[name]) if name in groups else [stated.replace(annotation=hints[name])]
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    for name, each in stated.items():
+        if name in groups:
+            parameters += _fields_of(groups[name])
+        elif name != "context":
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name]))
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what `inspect.signature` then answers
     called.__name__, called.__doc__ = command.__name__, command.__doc__
     return called

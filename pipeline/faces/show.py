@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
@@ -222,7 +221,10 @@ def show_faults(console: Console, examination: Examination) -> None:
 
 
 def _aside(console: Console, text: str, *, style: str = "dim") -> None:
-    console.print(Padding(Text(text, style=style), (0, 0, 0, 2)))
+    """A line, or more, two cells in."""
+    for line in Text(text, style=style).wrap(console, console.width - 2):
+        line.rstrip()
+        console.print(Text("  ") + line)
 
 
 def _number(value: float) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from remit.pipeline.authority import Principal, scope_at
+from remit.pipeline.config import Limits
 from remit.pipeline.engine import Engine
 from remit.pipeline.faces.wire import item_from, receipt_to
 from remit.pipeline.fields import member_at, name_at
@@ -34,6 +35,11 @@ class Taken:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
     @property
+    def wrong(self) -> str:
+        """What is wrong with it, with where it stands."""
+        return f"{self.place} {self.code} {self.detail}".rstrip()
+
+    @property
     def refused(self) -> bool:
         return self.receipt is None or self.receipt.written is Written.REFUSED
 
@@ -48,10 +54,10 @@ class Taken:
         return self.problem.detail if self.problem is not None else self.receipt.detail if self.receipt else ""
 
     def line_for_people(self) -> str:
-        """One receipt line: `stored doc:guide.md v1`, `refused notes.jsonl:3 not_json …`."""
+        """One receipt line: `stored doc:guide.md v1`, `refused fact:f1 notes.jsonl:3 invalid …`."""
         if self.refused:
             name = f"{self.receipt.id} " if self.receipt and self.receipt.id else ""
-            return " ".join(f"refused {name}({self.place}) {self.code} {self.detail}".split())
+            return f"refused {name}{self.wrong}"
         assert self.receipt is not None  # noqa: S101 - what is not refused has one
         note = f" ({self.receipt.detail})" if self.receipt.detail else ""
         return f"{self.receipt.written.value} {self.receipt.id} v{self.receipt.version}{note}"
@@ -135,7 +141,7 @@ def as_source(item: Item, source: Source) -> Item:
 
 def intaking(
     files: Sequence[str],
-    engine: Engine,
+    limits: Limits,
     *,
     scope: str | None = None,
     org: str | None = None,
@@ -143,7 +149,6 @@ def intaking(
     told: Callable[[int], None] = lambda _: None,
 ) -> Intaking:
     """What `files` name, ready to be taken in. Raises `InvalidRequest` for an option that is wrong."""
-    limits = engine.config.limits
     intake = Intake(
         item_from=item_from,
         limits=limits,

@@ -100,15 +100,15 @@ def _otlp() -> SpanExporter:
     return OTLPSpanExporter()
 
 
-def deliver(ended: Sequence[ReadableSpan], exporter: SpanExporter) -> None:
-    """Sends the spans, for at most `FLUSH_SECONDS`: the thread is a daemon, so the process ends without it."""
+def deliver(ended: Sequence[ReadableSpan], exporter: SpanExporter, *, seconds: float = FLUSH_SECONDS) -> None:
+    """Sends the spans, and waits for it no longer than `seconds`: the thread is a daemon, so the process ends without it."""
     # Its own complaints would come in the middle of an answer, many lines each, and hold addresses.
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     logging.getLogger("opentelemetry").propagate = False
     delivered: list[bool] = []
     sending = threading.Thread(target=_send, args=(ended, exporter, delivered), daemon=True)
     sending.start()
-    sending.join(FLUSH_SECONDS)
+    sending.join(seconds)
     if delivered != [True]:
         print("remit: the trace was not delivered; where it goes is said by OTEL_EXPORTER_OTLP_ENDPOINT", file=sys.stderr)
 
@@ -126,11 +126,12 @@ def print_tree(ended: Sequence[ReadableSpan]) -> None:
     from rich.text import Text
     from rich.tree import Tree
 
-    trees = {span.get_span_context().span_id: Tree(_line(span), guide_style="dim") for span in ended}
-    whole = Tree(Text(f"trace {ended[0].get_span_context().trace_id:032x}", style="dim"), guide_style="dim")
-    for span in sorted(ended, key=lambda span: span.start_time or 0):
+    known = {context.span_id: (context, span) for span in ended if (context := span.get_span_context())}
+    trees = {number: Tree(_line(span), guide_style="dim") for number, (_, span) in known.items()}
+    whole = Tree(Text(f"trace {next(iter(known.values()))[0].trace_id:032x}", style="dim"), guide_style="dim")
+    for number, (_, span) in sorted(known.items(), key=lambda each: each[1][1].start_time or 0):
         above = trees.get(span.parent.span_id, whole) if span.parent else whole
-        above.children.append(trees[span.get_span_context().span_id])
+        above.children.append(trees[number])
     Console(stderr=True, highlight=False).print(whole)
 
 
@@ -138,5 +139,5 @@ def _line(span: ReadableSpan) -> Text:
     from rich.text import Text
 
     milliseconds = ((span.end_time or 0) - (span.start_time or 0)) / 1e6
-    said = " ".join(f"{name.removeprefix('remit.')}={value}" for name, value in (span.attributes or {}).items())
+    said = " ".join(f"{name.removeprefix('remit.')}={value!s}" for name, value in (span.attributes or {}).items())
     return Text.assemble((span.name, "bold"), f"  {milliseconds:.1f} ms  ", (said, "dim"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from conformance.worlds import NOW, SPACE, memory, seen_from, wanting
 from hypothesis import strategies as st
 
-from conformance.worlds import NOW, SPACE, memory, seen_from, wanting
 from remit.pipeline.storage.entry import ALIAS, Entry, Written
 from remit.pipeline.storage.store import Store
 from remit.stages.access import Access, Approval
@@ -105,8 +105,15 @@ async def found(store: Store, wanted: Wanted, access: Access) -> dict[str, Any]:
         },
         "left_out": answer.left_out,
         "neighbours": [
-            (each.route, each.lane, each.source, each.more, sorted(zip(map(name.get, each.keys.tolist()), each.vectors.tolist(), strict=True)))
+            (
+                each.route,
+                each.lane,
+                each.source,
+                each.more,
+                sorted((name[key], row) for key, row in zip(each.keys.tolist(), rows, strict=True)),
+            )
             for each in answer.neighbours
+            for rows in [each.vectors.tolist()]
         ],
         "compared": dict(answer.compared),
         "eligible": None if answer.eligible is None else sorted(name[key] for key in answer.eligible.tolist()),

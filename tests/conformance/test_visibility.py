@@ -19,7 +19,7 @@ from remit.stages.ports import Wanted
 from remit.stages.request import Source
 
 pytestmark = pytest.mark.anyio
-several = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+several = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @several
@@ -114,7 +114,7 @@ def _edges(offset: int) -> Access:
     return replace(EVERYTHING, as_of=NOW.replace(microsecond=500 + offset))
 
 
-@pytest.mark.parametrize(("bound", "standing"), [("valid_from", [0, 1]), ("valid_until", [-1]), ("expires_at", [-1])])
+@pytest.mark.parametrize("bound, standing", [("valid_from", [0, 1]), ("valid_until", [-1]), ("expires_at", [-1])])
 async def test_the_first_moment_counts_and_the_last_does_not(store: Store, bound: str, standing: list[int]) -> None:
     edge = NOW.replace(microsecond=500)
     await filled(store, [memory("one", "red", degrees=0, pinned=True, **{bound: edge})])

@@ -392,12 +392,12 @@ async def test_near_the_limit_the_whole_is_counted_again_and_what_it_saved_is_us
 
 
 async def test_what_stands_between_passages_is_counted_before_it_is_too_late() -> None:
-    those = [fresh("a", "A first passage."), fresh("b", "A longer one. " * 9), fresh("c", "A third.")]
-    both = (await packed(those[:2], 9999, rule=len)).context.tokens
+    those = [fresh("a", "A first passage."), fresh("b", "A second."), fresh("c", "A longer one. " * 9), fresh("d", "A fourth.")]
+    three = (await packed(those[:3], 9999, rule=len)).context.tokens
 
-    pack = await packed(those, both - 1, rule=len)
+    pack = await packed(those, three - 1, rule=len)
 
-    assert (ids(pack), reasons(pack)) == ("ac", {"b": Reason.NO_ROOM})
+    assert (ids(pack), reasons(pack)) == ("abd", {"c": Reason.NO_ROOM})
 
 
 async def test_far_from_the_limit_the_whole_is_counted_once() -> None:

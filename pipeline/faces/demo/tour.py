@@ -25,9 +25,7 @@ from remit.pipeline.faces.wire import explanation_to
 from remit.pipeline.why import Explanation
 from remit.stages.request import ContextWanted, Request
 
-MIRA = Principal(
-    actor="mira", org="tern", scopes=("project:winter-timetable", "person:mira", "machine:quay-laptop", "agent:dispatcher")
-)
+MIRA = Principal(actor="mira", org="tern", scopes=("project:winter-timetable", "person:mira", "machine:quay-laptop", "agent:dispatcher"))
 TERN = Principal(actor="harbour-office", org="tern", scopes="*")
 HERON = Principal(actor="harbour-office", org="heron", scopes="*")
 
@@ -38,7 +36,7 @@ FILE_AGE = timedelta(days=60)
 CONTEXT = ContextWanted(tokens=600, passages=5)
 WIND = Request(query="When is the wind too strong for the Aurelia to cross to Skerry Isle?", context=CONTEXT)
 PUMP = Request(query="Who looks after the bilge pmup of the Grey Lady?", context=CONTEXT)
-DOUGH = Request(query="How much flour does a sourdough starter want?", context=CONTEXT)
+DOUGH = Request(query="Which yeast is for sourdough?", context=CONTEXT)
 
 REMARKS = (
     "● is in the packed context, ○ is not. Follow the funnel down: each stage says what it let go and why.",
@@ -97,7 +95,7 @@ def _resolved(folder: Path, org: str, now: datetime) -> Path:
 
 
 async def _taken_in(engine: Engine, principal: Principal, *paths: Path) -> int:
-    taking = intaking([str(path) for path in paths], engine)
+    taking = intaking([str(path) for path in paths], engine.config.limits)
     return len([taken async for taken in taking.into(engine, principal) if not taken.refused])
 
 

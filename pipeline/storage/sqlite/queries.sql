@@ -246,7 +246,7 @@ WHERE p.org = :org AND m.shelf IN (SELECT value FROM json_each(:shelves));
 -- The passages of a memory in reach, whether or not it stands.
 SELECT p.ordinal
 FROM memory AS m JOIN passage AS p ON p.memory = m.key
-WHERE m.org = :org AND m.source = :source AND m.id = :id AND m.shelf IN (SELECT value FROM json_each(:shelves))
+WHERE m.org = :org AND m.source = :name ->> 0 AND m.id = :name ->> 1 AND m.shelf IN (SELECT value FROM json_each(:shelves))
 ORDER BY p.ordinal;
 
 -- brief_facts

@@ -41,7 +41,7 @@ def read(db: apsw.Connection, sql: Sql, passages: Sequence[PassageId], access: A
 
 def passages_of(db: apsw.Connection, sql: Sql, memory: MemoryId, access: Access) -> list[PassageId]:
     def names(scope: dict[str, Any]) -> list[PassageId]:
-        found = rows(db, sql["passages_of"], scope | {"source": str(memory.source), "id": memory.id})
+        found = rows(db, sql["passages_of"], scope | {"name": dumped(memory)})
         return [PassageId(memory, ordinal) for (ordinal,) in found]
 
     return _in_reach(db, sql, access, names)

@@ -26,6 +26,7 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _UNPLAIN = re.compile(r"[\x00-\x1f!-/:-`{-\x7f]")
 _ENDLESS_WORD = re.compile(r"[^ ]{1000,}")
+_HALF = re.compile(r"[\ud800-\udfff]")
 
 dumped = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -83,7 +84,7 @@ def phrased(plain: str) -> str:
     What is not a small letter, a digit or beyond ASCII becomes `_` and its number; a word too long for the index becomes its hash.
     """
     spelled = _UNPLAIN.sub(lambda odd: f"_{ord(odd[0]):02x}", plain)
-    return _ENDLESS_WORD.sub(lambda word: "_" + sha256(word[0].encode()).hexdigest(), spelled)
+    return _ENDLESS_WORD.sub(lambda word: "_" + sha256(word[0].encode("utf-8", "surrogatepass")).hexdigest(), spelled)
 
 
 def phrased_org(org: str) -> str:
@@ -92,9 +93,9 @@ def phrased_org(org: str) -> str:
 
 
 def phrase_match(org: str, phrases: Iterable[str]) -> str | None:
-    """All phrases, contiguous and in this org; None when one of them has no words and so can stand nowhere."""
+    """All phrases, contiguous and in this org; None when one has no words, or half a character, and so can stand nowhere."""
     spelled = [phrased(phrase).strip() for phrase in phrases]
-    if not all(spelled):
+    if not all(spelled) or _HALF.search("".join(spelled)):
         return None
     return " AND ".join([f'org : "{phrased_org(org)}"', *[f'words : "{words}"' for words in spelled]])
 

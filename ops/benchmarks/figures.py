@@ -1,0 +1,47 @@
+"""Figures of a benchmark: percentiles, ratios measured side by side, the machine, and a table."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from os import cpu_count
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def percentile(values: Sequence[float], which: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * which // 100)]
+
+
+def ratio(values: Sequence[float], beside: Sequence[float], which: int) -> float:
+    return round(percentile(values, which) / percentile(beside, which), 2)
+
+
+def row(name: str, seconds: Sequence[float]) -> dict[str, Any]:
+    """One line of a table: p50 and p95 in milliseconds."""
+    return {"name": name, "p50": round(percentile(seconds, 50) * 1000, 3), "p95": round(percentile(seconds, 95) * 1000, 3)}
+
+
+def machine() -> dict[str, str]:
+    packages = ("apsw", "sqlite-vec", "numpy", "anyio", "opentelemetry-sdk")
+    return {
+        "python": platform.python_version(),
+        "cores": str(cpu_count()),
+        "machine": platform.machine(),
+        **{name: version(name) for name in packages},
+    }
+
+
+def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The rows as a table; columns in order of first appearance."""
+    columns = list(dict.fromkeys(key for each in rows for key in each))
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "name" else "right")
+    for each in rows:
+        table.add_row(*(str(each.get(column, "")) for column in columns))
+    Console(width=140).print(table)

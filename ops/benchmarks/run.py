@@ -1,0 +1,77 @@
+"""Runs the benchmarks: `python3 ops/dev bench [NAME…] [--data FOLDER] [--out FILE]`; without a name, all that need no data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+from figures import machine, show
+from loop_gap import largest_gaps
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from quality import SETS, measure, taken_in
+from sqlite_recall import against_bare_sql, against_foreign_rows
+
+Rows = list[dict[str, Any]]
+
+BENCHMARKS: dict[str, tuple[str, Callable[[Path], Awaitable[Rows]]]] = {
+    "recall": ("A whole recall on SQLite, ms (500 own of 100,000 rows, 200 orgs, limit 20, spans on)", against_bare_sql),
+    "foreign": ("Foreign rows on SQLite, ms", against_foreign_rows),
+    "loop": ("The longest the event loop was held, ms", largest_gaps),
+}
+
+
+class Discarded(SpanExporter):
+    """Spans are made, batched and handed over, as in production, and then thrown away."""
+
+    def export(self, spans: Any) -> SpanExportResult:
+        return SpanExportResult.SUCCESS if all(isinstance(each, ReadableSpan) for each in spans) else SpanExportResult.FAILURE
+
+
+async def quality(data: Path, folder: Path) -> Rows:
+    rows: Rows = []
+    for name in SETS:
+        store = folder / f"quality-{name}.db"
+        store.unlink(missing_ok=True)
+        await taken_in(data / name, f"sqlite:{store}")
+        for mode, config in (("words", {"embedding": {"provider": "none"}}), ("words and hash", None)):
+            rows.append({"name": f"{name}, {mode}", **await measure(data / name, f"sqlite:{store}", config)})
+    return rows
+
+
+async def run(names: list[str], folder: Path, data: Path | None) -> dict[str, Rows]:
+    folder.mkdir(parents=True, exist_ok=True)
+    results = {}
+    for name in names:
+        title, benchmark = BENCHMARKS[name]
+        results[name] = await benchmark(folder)
+        show(title, results[name])
+    if data is not None:
+        results["quality"] = await quality(data, folder)
+        show("Quality of whole recalls", results["quality"])
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which of them; all when none is named")
+    parser.add_argument("--data", type=Path, help="folder of public collections, for the quality figures")
+    parser.add_argument("--folder", type=Path, default=Path(".dev/benchmarks"), help="where stores are made and kept")
+    parser.add_argument("--out", type=Path, help="file for the results as JSON")
+    arguments = parser.parse_args()
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(Discarded()))
+    trace.set_tracer_provider(provider)
+    names = arguments.names or ([] if arguments.data else list(BENCHMARKS))
+    results = anyio.run(run, names, arguments.folder, arguments.data)
+    if arguments.out:
+        arguments.out.write_text(json.dumps({"machine": machine(), "results": results}, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
