@@ -183,6 +183,15 @@ class Sqlite(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded(_Checked):
+    start_seconds: Factor
+    stop_seconds: Factor
+    connections: Annotated[int, Field(ge=10)]
+    shared_megabytes: Annotated[int, Field(ge=16)]
+    client_check_seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config(_Checked):
     principal: PrincipalDefault
     recall: Recall
@@ -195,6 +204,7 @@ class Config(_Checked):
     remember: Remember
     limits: Limits
     sqlite: Sqlite
+    embedded: Embedded
 
 
 _ADAPTER = TypeAdapter(Config)

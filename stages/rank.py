@@ -8,7 +8,7 @@ from datetime import datetime
 
 from remit.stages.boosts import Boosts, affinity, boost_of
 from remit.stages.ceiling import Ceiling, Limit
-from remit.stages.evidence import Candidate, Lane, MemoryId, Ranked, Status
+from remit.stages.evidence import Candidate, Lane, MemoryId, PassageId, Ranked, Status
 from remit.stages.fusion import Fusion, reciprocal_rank
 from remit.stages.report import Reason, Staged
 from remit.stages.request import Source
@@ -56,13 +56,17 @@ def _by_memory(candidates: Sequence[Candidate]) -> Mapping[MemoryId, list[Candid
 
 
 def _ranked(passages: list[Candidate], rules: RankRules) -> Ranked:
-    best, *others = sorted(passages, key=lambda each: (-reciprocal_rank(each.ranks, rules.fusion), each.outline.passage))
+    best, *others = passages if len(passages) == 1 else sorted(passages, key=lambda each: _fused_first(each, rules.fusion))
     ranks = _best_places(passages) if others else best.ranks
     fused = reciprocal_rank(ranks, rules.fusion)
     boost = boost_of(best.outline, rules.boosts, rules.now)
     scope = affinity(best.outline, rules.named, rules.boosts)
     score = round(fused * boost * scope, DECIMALS)
     return Ranked(candidate=best, ranks=ranks, fused=fused, boost=boost, scope=scope, score=score, others=tuple(others))
+
+
+def _fused_first(candidate: Candidate, fusion: Fusion) -> tuple[float, PassageId]:
+    return -reciprocal_rank(candidate.ranks, fusion), candidate.outline.passage
 
 
 def _best_places(passages: Sequence[Candidate]) -> dict[Lane, int]:

@@ -69,8 +69,8 @@ def similarities(probe: NDArray[np.float32], vectors: NDArray[np.float32]) -> ND
     """
     wide = vectors.astype(np.float64)
     query = probe.astype(np.float64)
-    norms = np.sqrt((wide * wide).sum(axis=1)) * sqrt(float((query * query).sum()))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        cosines = (wide * query).sum(axis=1) / norms
-    rounded: NDArray[np.float64] = np.round(np.nan_to_num(cosines, nan=0.0, posinf=0.0, neginf=0.0), 12)
-    return rounded
+        norms = np.sqrt(np.einsum("ij,ij->i", wide, wide)) * sqrt(float((query * query).sum()))
+        cosines: NDArray[np.float64] = np.einsum("ij,j->i", wide, query) / norms
+    cosines[~np.isfinite(cosines)] = 0.0
+    return np.round(cosines, 12, out=cosines)

@@ -36,7 +36,7 @@ def lighthouse(remit: Remit, tmp_path: Path) -> Remit:
         lines(
             fact("lamp", RULE, importance=0.8),
             fact("oil", "Oil comes with the supply boat on the first of the month.", pinned=True),
-            fact("visitors", "Visitors may climb the tower on Sundays, with a supply of biscuits.", scope="project:tower"),
+            fact("visitors", "Visitors may climb the tower on Sundays.", scope="project:tower"),
         )
     )
     assert remit("add", "facts.jsonl").status == 0
@@ -157,7 +157,7 @@ def test_brief_says_what_did_not_fit(lighthouse: Remit) -> None:
 
 
 def test_why_says_which_stage_lost_a_memory(lighthouse: Remit) -> None:
-    question = "When is the lamp of the tower lit at dusk and put out at dawn?"
+    question = "Does oil come with the supply boat on Sundays, and is the lamp lit at dusk and put out at dawn?"
     told, shown = lighthouse("why", question, "fact:visitors", "--json"), lighthouse("why", question, "fact:visitors")
 
     assert told.status == 0

@@ -1,7 +1,8 @@
 """The keeper: a process of its own that runs a folder's Postgres while somebody uses the folder, and stops it after them.
 
-`server.py` starts this file as a script with an `Order` in JSON, so it imports nothing but the standard library. Whoever uses the folder
-holds a share of its lock `users`, which the system takes back however a process ends; the keeper waits until it gets the whole lock.
+`server.py` starts this file as a script with an `Order` in JSON, so it imports nothing but the standard library. It reports one line of
+JSON: `{}` when the server is ready, or what went wrong. Whoever uses the folder holds a share of its lock `users`, which the system takes
+back however a process ends; the keeper waits until it gets the whole lock.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ OWNER = "remit"
 # What lies in the folder. DOOR lets in one opener at a time; of USERS each user holds a share; KEEPER is the keeper's; SERVER is held
 # by every process of the server, by inheritance: while it is taken, one of them lives.
 DOOR, USERS, KEEPER, SERVER = "door.lock", "users.lock", "keeper.lock", "server.lock"
-MARK, READY, FAILURE, RUNTIME = "remit.json", "ready.json", "failure.json", "runtime.json"
+MARK, READY, RUNTIME = "remit.json", "ready.json", "runtime.json"
 DATA, LOG, SOCKETS = "data", "server.log", "sockets"
-UNMARKED = frozenset({DOOR, USERS, KEEPER, SERVER, LOG, f"{LOG}.old", f"{MARK}.new", FAILURE, f"{FAILURE}.new"})
+UNMARKED = frozenset({DOOR, USERS, KEEPER, SERVER, LOG, f"{LOG}.old", f"{MARK}.new"})
 """What may lie in a folder that has no mark yet: somebody is just beginning, or was interrupted."""
 
 PORT = 5432
@@ -85,7 +86,7 @@ class Keeper:
         self._unused = threading.Event()
 
     def run(self) -> None:
-        """All of a keeper's life. What goes wrong before the server is ready is left in the folder for those who wait for it."""
+        """All of a keeper's life."""
         try:
             self._become_user()
             self._open_log()
@@ -94,10 +95,10 @@ class Keeper:
             self._initialise()
             self._serve()
         except Trouble as trouble:
-            self._write(FAILURE, {"fact": str(trouble), "theirs": trouble.theirs})
+            self._report(fact=str(trouble), theirs=trouble.theirs)
         except OSError as error:
             traceback.print_exc()
-            self._write(FAILURE, {"fact": plain(error.strerror or ""), "theirs": False})
+            self._report(fact=plain(error.strerror or ""), theirs=False)
         finally:
             (self._folder / READY).unlink(missing_ok=True)
             if self._order.runtime:
@@ -124,8 +125,7 @@ class Keeper:
         with suppress(FileNotFoundError):
             log.replace(self._folder / f"{LOG}.old")
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(file, 1)
-        os.dup2(file, 2)
+        os.dup2(file, sys.stderr.fileno())
         os.close(file)
 
     def _tidy(self) -> None:
@@ -185,7 +185,14 @@ class Keeper:
     def _run(self, program: str, *arguments: str, say: str = "") -> None:
         line = [f"{self._order.bin}/{program}", *arguments]
         told = subprocess.run(
-            line, input=say, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False, **self._manner(signal.SIGKILL)
+            line,
+            input=say,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            **self._manner(signal.SIGKILL),
         )
         sys.stderr.write(told.stdout)
         sys.stderr.flush()
@@ -203,7 +210,8 @@ class Keeper:
             server = self._launched()
             try:
                 if self._comes_up(server):
-                    self._write(READY, {"sockets": self._order.sockets, "durable": self._order.durable, "keeper": os.getpid(), "server": server.pid})
+                    self._write(READY, {"sockets": self._order.sockets, "durable": self._order.durable})
+                    self._report()
                     if not _ends_by_itself(server):
                         return
             finally:
@@ -224,7 +232,7 @@ class Keeper:
             line = [f"{self._order.bin}/postgres", "-D", str(self._data)]
             for name, value in self._settings().items():
                 line += ["-c", f"{name}={value}"]
-            return subprocess.Popen(line, stdin=subprocess.DEVNULL, **self._manner(signal.SIGINT, lock))
+            return subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, **self._manner(signal.SIGINT, lock))
         finally:
             os.close(lock)
 
@@ -244,7 +252,7 @@ class Keeper:
         """What the server is told at its start. No statement and no value of a row is written to the log."""
         settings: dict[str, object] = {
             "listen_addresses": "",
-            "unix_socket_directories": f'"{self._order.sockets}"',
+            "unix_socket_directories": '"' + self._order.sockets.replace('"', '""') + '"',
             "unix_socket_permissions": "0700",
             "port": PORT,
             "cluster_name": OWNER,
@@ -290,6 +298,14 @@ class Keeper:
             "pass_fds": (self._held, *inherited),
             "preexec_fn": _ending_with(os.getpid(), at_our_end),
         }
+
+    def _report(self, **what: object) -> None:
+        """Tells whoever started the keeper, the first time; from then on nobody listens."""
+        if sys.stdout.closed:
+            return
+        with suppress(BrokenPipeError):
+            sys.stdout.write(json.dumps(what) + "\n")
+            sys.stdout.close()
 
     def _write(self, name: str, content: Mapping[str, object]) -> None:
         """Puts a small file in its place at once and whole."""
@@ -343,5 +359,6 @@ if __name__ == "__main__":
     # The process that was started ends at once, so that nobody has to wait for its child.
     if os.fork() == 0:
         os.umask(0o077)
-        keeper = Keeper(Order(**json.loads(sys.argv[1])))
-        keeper.run()
+        os.chdir("/")
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        Keeper(Order(**json.loads(sys.argv[1]))).run()

@@ -193,23 +193,28 @@ class _Search:
         progress, most = self._progress, self._wanted.postings
         if not words:
             progress.routes[Route.LEXICAL] = NOTHING_ASKED
-            return
-        if most <= 0:
+        elif most <= 0:
             progress.routes[Route.LEXICAL] = NOTHING_ALLOWED
             self._leave_out(words)
-            return
-        if self._shelves.count:
-            places, entries = self._places(words, most + 1)
-            if entries.size > most:
-                fitting = self._fitting(words, most)
-                self._leave_out([word for word in words if word not in fitting])
-                words = [word for word in words if word in fitting]
-                places, entries = self._places(words, most) if words else (_NO_KEYS, entries[:0])
-            progress.postings = _parted(words, places, entries)
-            self._count_the_dead(words, most)
-        else:
+        elif not self._shelves.count:
+            progress.routes[Route.LEXICAL] = RAN
             progress.postings = dict.fromkeys(words, _NOWHERE)
-        progress.routes[Route.LEXICAL] = RAN
+        else:
+            self._read_postings(words, most)
+
+    def _read_postings(self, words: list[str], most: int) -> None:
+        fitting = words
+        places, entries = self._places(words, most + 1)
+        if entries.size > most:
+            rare = self._fitting(words, most)
+            fitting = [word for word in words if word in rare]
+            places, entries = self._places(fitting, most)
+        postings, dead = _parted(fitting, places, entries), self._dead(fitting, most)
+        # All at once, so that a route that ran out of time tells nothing by halves.
+        self._progress.postings, self._progress.dead = postings, dead
+        self._progress.routes[Route.LEXICAL] = RAN
+        if len(fitting) < len(words):
+            self._leave_out([word for word in words if word not in fitting])
 
     def _places(self, words: Sequence[str], most: int) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         joined, packed = self._row(self._many("find_words"), words=dumped(words), most=most)
@@ -230,10 +235,10 @@ class _Search:
         self._progress.degraded.append(Degradation.COMMON_WORDS_LEFT_OUT)
         self._progress.exhausted = Limit.POSTINGS
 
-    def _count_the_dead(self, words: Sequence[str], most: int) -> None:
+    def _dead(self, words: Sequence[str], most: int) -> dict[Reason, int]:
         superseded, expired = self._row("dead", words=dumped(words), most=most)
         counts = {Reason.SUPERSEDED: superseded, Reason.EXPIRED: expired}
-        self._progress.dead = {reason: number for reason, number in counts.items() if number}
+        return {reason: number for reason, number in counts.items() if number}
 
     def _many(self, name: str) -> str:
         return name if self._shelves.count <= self._means.seek_shelves else f"{name}_on_many"
@@ -247,18 +252,18 @@ class _Search:
                 progress.degraded.append(Degradation.NO_VECTORS)
             return
         on_shelf = self._vectors_on_shelves(probe.space)
-        progress.compared[probe.lane] = sum(on_shelf.values())
+        found: list[Neighbours] = []
+        said = RAN
         if not (probe.vector.any() and np.isfinite(probe.vector).all()):
-            progress.routes[route] = NOTHING_ASKED
+            said = NOTHING_ASKED
         elif self._wanted.rows <= 0:
-            progress.routes[route] = NOTHING_ALLOWED
+            said = NOTHING_ALLOWED
             progress.exhausted = progress.exhausted or Limit.ITEMS
         else:
-            for source in SOURCES:
-                shelves = [shelf for shelf in self._shelves.of_source.get(source, ()) if on_shelf.get(shelf)]
-                if shelves:
-                    self._nearest(probe, source, shelves, sum(on_shelf[shelf] for shelf in shelves))
-            progress.routes[route] = RAN
+            found = [near for source in SOURCES if (near := self._nearest(probe, source, on_shelf)) is not None]
+        progress.compared[probe.lane] = sum(on_shelf.values())
+        progress.neighbours += found
+        progress.routes[route] = said
 
     def _vectors_on_shelves(self, space: str) -> dict[int, int]:
         counts: dict[int, int] = {}
@@ -267,8 +272,12 @@ class _Search:
                 counts[shelf] = counts.get(shelf, 0) + vectors
         return counts
 
-    def _nearest(self, probe: Probe, source: Source, shelves: Sequence[int], vectors: int) -> None:
+    def _nearest(self, probe: Probe, source: Source, on_shelf: Mapping[int, int]) -> Neighbours | None:
+        shelves = [shelf for shelf in self._shelves.of_source.get(source, ()) if on_shelf.get(shelf)]
+        vectors = sum(on_shelf[shelf] for shelf in shelves)
         wanted, means, fetch = self._wanted.rows, self._means, self._fetching(probe, shelves)
+        if not vectors:
+            return None
         # Few vectors are all fetched and compared here, which is faster than in the database.
         most = inf if vectors <= max(means.whole_vectors, wanted) else wanted + means.vector_slack
         keys, fetched = fetch(most)
@@ -277,11 +286,10 @@ class _Search:
             most *= 2
             keys, fetched = fetch(most)
             near = nearest(probe.vector, fetched, wanted)
-        if keys.size:
-            chosen = near.places[np.argsort(keys[near.places])]
-            more = chosen.size < keys.size
-            found = Neighbours(EXACT[probe.lane], probe.lane, source, keys[chosen], fetched[chosen], more=more)
-            self._progress.neighbours.append(found)
+        if not keys.size:
+            return None
+        chosen = near.places[np.argsort(keys[near.places])]
+        return Neighbours(EXACT[probe.lane], probe.lane, source, keys[chosen], fetched[chosen], more=chosen.size < keys.size)
 
     def _fetching(self, probe: Probe, shelves: Sequence[int]) -> Callable[[float], tuple[NDArray[np.int64], NDArray[np.float32]]]:
         eligible = self._progress.eligible
