@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from remit.pipeline.envelope import Answer, answered
 from remit.pipeline.errors import ConfigError, RemitError
 from remit.pipeline.freshness import Check, FileChecker, Watch
 from remit.pipeline.indexing import Indexer
-from remit.pipeline.items import Item
+from remit.pipeline.items import Item, memory_id
 from remit.pipeline.outcome import Because, Code, fault
 from remit.pipeline.recall import Kit, Recalled, recall
 from remit.pipeline.remember import remember, remember_stream
@@ -59,8 +59,7 @@ class Engine:
         everything else, faults and ceilings included, is an outcome of the answer.
         """
         plan = asked(request, self.config, self.kit.clock())
-        question = plan.question
-        with root_span([source.value for source in question.sources], question.limit, plan.profile) as span:
+        with _span_of(plan) as span:
             trail = Trail(plan.ceilings)
             access, recalled = await self._recalled(plan, principal, trail)
             answer = answered(
@@ -82,9 +81,10 @@ class Engine:
         What the principal may not read and what does not exist are `not_in_scope` alike.
         """
         plan = asked(request, self.config, self.kit.clock())
-        trail = Trail(plan.ceilings)
-        access, recalled = await self._recalled(plan, principal, trail)
-        return await explained(memory, plan, access, recalled, self.store, self.config)
+        wanted = memory_id("memory", memory, self.config.limits)
+        with _span_of(plan):
+            access, recalled = await self._recalled(plan, principal, Trail(plan.ceilings))
+        return await explained(wanted, plan, access, recalled, self.store)
 
     async def remember(self, items: Iterable[Item], principal: Principal | None = None) -> list[Receipt]:
         """Takes in facts, sessions and docs; one receipt each, in order. A refused item costs the others nothing.
@@ -140,6 +140,10 @@ class Engine:
         if (refused := _ungranted(access)) is not None:
             return access, Recalled.stopped(refused)
         return access, await recall(plan, access, self.kit, trail)
+
+
+def _span_of(plan: Plan) -> AbstractContextManager[Any]:
+    return root_span([source.value for source in plan.question.sources], plan.question.limit, plan.profile)
 
 
 def _ungranted(access: Access) -> Because | None:

@@ -190,6 +190,5 @@ def answered(
 
 def _truncated(reports: Iterable[StageReport]) -> bool:
     """Whether a share, the limit or a ceiling kept something out of the list of cards."""
-    cut = (Reason.SHARE, Reason.LIMIT, Reason.OVER_CEILING, Reason.UNFINISHED)
     found = [report for report in reports if report.stage is not StageName.PACK]
-    return any(report.exhausted or any(report.rejected[reason] for reason in cut) for report in found)
+    return any(report.exhausted or report.rejected[Reason.SHARE] or report.rejected[Reason.LIMIT] for report in found)

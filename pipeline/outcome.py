@@ -34,7 +34,6 @@ class Code(StrEnum):
     STORE_UNAVAILABLE = "store_unavailable"
     UNSAFE_STORAGE = "unsafe_storage"
     OVERLOADED = "overloaded"
-    DEADLINE = "deadline"
     INTERNAL = "internal"
     UNAUTHORISED = "unauthorised"
     AUTHORITY = "authority"
@@ -92,7 +91,6 @@ _FAULTS: Mapping[Code, tuple[Owner, bool, str]] = {
     Code.STORE_UNAVAILABLE: (Owner.OPERATOR, True, "see `remit doctor`, restore the store, and ask again"),
     Code.UNSAFE_STORAGE: (Owner.OPERATOR, False, "see `remit doctor` and give the engine a restricted role"),
     Code.OVERLOADED: (Owner.OPERATOR, True, "ask again a little later, or give the engine more places"),
-    Code.DEADLINE: (Owner.CALLER, True, "allow more time"),
     Code.INTERNAL: (Owner.OPERATOR, False, "report the trace id to the people who run this service"),
     Code.UNAUTHORISED: (Owner.AUTHORITY, False, "ask for a scope that is granted, or for the grant"),
     Code.AUTHORITY: (Owner.OPERATOR, True, "restore what says who is granted what, and ask again"),

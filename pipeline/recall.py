@@ -110,6 +110,8 @@ class _Steps:
         )
 
     async def generate(self, lookup: Lookup, recalled: Recalled) -> Generated:
+        # What an earlier round cut off is looked for again now: only what this round cuts stays behind a ceiling.
+        self.trail.reports[StageName.GENERATE].exhausted = None
         generated = await self._at(
             StageName.GENERATE,
             recalled,
@@ -177,7 +179,7 @@ class _Steps:
 
     async def unpacked(self, recalled: Recalled) -> Packed:
         """What was found before a fault, as cards outside any context."""
-        return await self._pack(recalled, Ceiling(items=0))
+        return await self._pack(recalled, Ceiling(items=0, seconds=0))
 
     def out_of_rounds(self, recalled: Recalled) -> None:
         """The last permitted round left places open although more could have been found: that is what cut verify short."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from remit.pipeline.asking import Plan
-from remit.pipeline.config import Config
-from remit.pipeline.items import memory_id
 from remit.pipeline.recall import Recalled
 from remit.pipeline.storage.store import Store
 from remit.stages.access import Access
@@ -37,17 +35,16 @@ class Explanation:
     numbers: Mapping[str, Number] = field(default_factory=dict)
 
 
-async def explained(memory: str, plan: Plan, access: Access | None, recalled: Recalled, store: Store, config: Config) -> Explanation:
-    """Follows `source:id` through what a recall came to. Raises `InvalidRequest` when it is no name of a memory."""
-    wanted = memory_id("memory", memory, config.limits)
+async def explained(wanted: MemoryId, plan: Plan, access: Access | None, recalled: Recalled, store: Store) -> Explanation:
+    """Follows a memory through what a recall came to."""
     passages = await store.passages_of(wanted, access) if access else ()
     if access is None or not passages:
-        return Explanation(id=memory, stage=None, reason=NOT_IN_SCOPE)
+        return Explanation(id=str(wanted), stage=None, reason=NOT_IN_SCOPE)
     return (
         _kept(wanted, recalled)
         or _lost_late(wanted, recalled)
         or await _lost_early(wanted, passages, plan, access, recalled, store)
-        or Explanation(id=memory, stage=_stopped_at(recalled), reason=STOPPED if recalled.faults else NO_WORD)
+        or Explanation(id=str(wanted), stage=_stopped_at(recalled), reason=STOPPED if recalled.faults else NO_WORD)
     )
 
 
@@ -103,9 +100,15 @@ def _places(ranks: Mapping[Lane, int]) -> dict[str, Number]:
 async def _lost_early(
     wanted: MemoryId, passages: Sequence[PassageId], plan: Plan, access: Access, recalled: Recalled, store: Store
 ) -> Explanation | None:
-    """Never proposed: it no longer stands, or the search saw too little in it, or a filter or ceiling left it out."""
+    """Never proposed: it no longer stands, or the search saw too little in it, or a filter or ceiling left it out.
+
+    What is not approved may not be read, and no stage counts it: it is as if it were not there.
+    """
     for memory in (await store.read(passages, access)).values():
-        if (lapse := lapse_of(memory.label, access)) is not None:
+        lapse = lapse_of(memory.label, access)
+        if lapse is Reason.WITHDRAWN:
+            return Explanation(id=str(wanted), stage=None, reason=NOT_IN_SCOPE)
+        if lapse is not None:
             return Explanation(id=str(wanted), stage=StageName.GENERATE, reason=lapse.value)
     if not recalled.generated:
         return None

@@ -81,6 +81,8 @@ async def generate(
             without=lookup.seen,
         )
         found = await finder.find(wanted, access)
+        if lookup.seen:
+            found = replace(found, dead={})  # counted in the first round
         near, found = await _with_near_words(lookup.terms, found, wanted, finder=finder, access=access, words=words)
         scores = lexical(lookup.terms, found, near, words)
         thresholds = {each.lane: selection.threshold(each.lane, found.compared.get(each.lane, 0), each.vector.size) for each in probes}

@@ -52,11 +52,9 @@ class Degradation(StrEnum):
     NO_VECTORS = "no_vectors"
     EMBEDDINGS_OFF = "embeddings_off"
     EMBEDDING_FAILED = "embedding_failed"
-    EMBEDDINGS_PENDING = "embeddings_pending"
     RECENT_ONLY = "recent_only"
     COMMON_WORDS_LEFT_OUT = "common_words_left_out"
     NEAR_WORDS = "near_words"
-    RERANKER_FAILED = "reranker_failed"
     UNWATCHED = "unwatched"
 
 

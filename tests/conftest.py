@@ -45,6 +45,33 @@ def new_other_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     return new_urls(request.param, tmp_path_factory)
 
 
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """The run's Postgres server: one of our own, or that of $REMIT_TEST_POSTGRES."""
+    with running(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def template(postgres_server: Postgres) -> str:
+    """The database that `database` and `module_database` clone. A folder that wants more in it overrides this."""
+    return postgres_server.template("vectors", with_vectors)
+
+
+@pytest.fixture
+def database(postgres_server: Postgres, template: str) -> Iterator[str]:
+    """The superuser's DSN of a database that only this test uses."""
+    with postgres_server.clone(template) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+def module_database(postgres_server: Postgres, template: str) -> Iterator[str]:
+    """The superuser's DSN of a database that the tests of a module share."""
+    with postgres_server.clone(template) as dsn:
+        yield dsn
+
+
 class NoSkips:
     """Turns a run with skipped tests into a failed one: on CI everything a test needs is there, or should be."""
 

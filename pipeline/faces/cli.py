@@ -163,14 +163,14 @@ def recall(
     """Ask: the ranked list, the funnel of the five stages, and the packed context."""
     import anyio
 
-    from remit.pipeline.faces.show import show_answer, terminal
-
     host = _host(common)
     request = _request(query, asked, host)
     answer = anyio.run(host.recall, request)
     if common.json:
         print(_json(answer.wire()))
     else:
+        from remit.pipeline.faces.show import show_answer, terminal
+
         show_answer(terminal(), answer.wire())
     return OF_OUTCOME[answer.outcome]
 

@@ -16,6 +16,7 @@ from remit.pipeline.fields import member_at, name_at
 from remit.pipeline.intake import Intake, Problem, Read, Skip, Skipped, size_of
 from remit.pipeline.items import Doc, Fact, Item, Session
 from remit.pipeline.remember import Receipt, Written
+from remit.stages.render import shown
 from remit.stages.request import Source
 
 KINDS: dict[Source, type[Item]] = {kind.source: kind for kind in (Fact, Session, Doc)}
@@ -32,7 +33,8 @@ class Taken:
 
     @property
     def place(self) -> str:
-        return self.file if self.line is None else f"{self.file}:{self.line}"
+        file = shown(self.file).replace("\n", "\ufffd")
+        return file if self.line is None else f"{file}:{self.line}"
 
     @property
     def wrong(self) -> str:

@@ -132,6 +132,18 @@ async def test_as_many_vectors_as_allowed_is_not_more(store: Store) -> None:
     assert [(more, len(rows)) for _, _, _, more, rows in answer["neighbours"]] == [(False, 3)]
 
 
+async def test_thousands_of_vectors_are_reached_behind_nearer_ones_that_may_not_be(store: Store) -> None:
+    many = [45 + at / 100 for at in range(4_200)]
+    mine = memory("mine", source=Source.DOC, parts=["x"] * len(many), degrees=many)
+    theirs = memory("theirs", source=Source.DOC, parts=["x"] * 4_100, degrees=[0.0] * 4_100, scope="project:beta")
+    await filled(store, [theirs, mine])
+
+    few, most = [await store.find(wanting(near=0, rows=rows), seen_from()) for rows in (3, 4_150)]
+
+    assert [(each.keys.size, each.more) for each in (*few.neighbours, *most.neighbours)] == [(3, True), (4_150, True)]
+    assert few.compared == {Lane.LOCAL: 4_200}
+
+
 async def test_differences_too_small_for_float32_still_decide(store: Store) -> None:
     await filled(store, [memory(f"f{at}", "x", degrees=10 + at * 1e-5) for at in range(40)])
 

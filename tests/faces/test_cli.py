@@ -478,11 +478,15 @@ def test_what_nobody_foresaw_is_told_without_its_text(lighthouse: Remit, monkeyp
 
 def test_escape_codes_in_a_memory_do_not_reach_the_terminal(remit: Remit, tmp_path: Path) -> None:
     (tmp_path / "evil.jsonl").write_text(lines(fact("evil", "lamp \x1b]0;owned\x07\x1b[2J lit", pinned=True)))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "\x1b[2J\n.md").write_bytes(b"\xff")
     remit("add", "evil.jsonl")
+    added = remit("add", "notes")
 
-    said = remit("recall", "lamp lit").out + remit("brief").out
+    said = remit("recall", "lamp lit").out + remit("brief").out + added.out + added.err
 
     assert "lamp" in said
+    assert len(added.out.splitlines()) == 1
     assert "\x1b" not in said
     assert "\x07" not in said
 

@@ -1,4 +1,4 @@
-"""Telemetry: nothing is set up unless a command is asked to, a trace is complete and without content, and no collector can hold a command."""
+"""Telemetry: set up only when a command is asked to, complete and without content, and no collector can hold a command."""
 
 import json
 import os
@@ -19,14 +19,14 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from remit.pipeline.faces.telemetry import deliver
 from remit.stages.report import StageName
 
-SECRET = "xylophone"
+HIDDEN = "xylophone"
 COMMAND = [sys.executable, "-P", "-c", "import sys; from remit.pipeline.faces.cli import main; sys.exit(main())"]
 
 
 @pytest.fixture
 def store(remit: Remit, tmp_path: Path) -> Path:
     """A folder with a store that holds a fact about the secret."""
-    (tmp_path / "facts.jsonl").write_text(json.dumps({"source": "fact", "id": "f", "text": f"The {SECRET} is in the attic."}))
+    (tmp_path / "facts.jsonl").write_text(json.dumps({"source": "fact", "id": "f", "text": f"The {HIDDEN} is in the attic."}))
     assert remit("add", "facts.jsonl").status == 0
     return tmp_path
 
@@ -57,30 +57,30 @@ def test_importing_the_library_sets_nothing_up_and_says_nothing() -> None:
 
 
 def test_a_trace_has_the_root_and_the_five_stages_and_no_content(store: Path) -> None:
-    traced = ran(store, "recall", f"Where is the {SECRET}?", "--trace", "--json")
+    traced = ran(store, "recall", f"Where is the {HIDDEN}?", "--trace", "--json")
     lines = traced.stderr.splitlines()
 
     assert traced.returncode == 0
     assert lines[0].split() == ["trace", json.loads(traced.stdout)["meta"]["traceId"]]
     assert [next(word for word in line.split() if word.isidentifier()) for line in lines[1:]] == ["search_memory", *StageName]
-    assert SECRET not in traced.stderr
+    assert HIDDEN not in traced.stderr
     assert "outcome=enough" in lines[1]
     assert "received=" in lines[2]
 
 
 def test_events_have_the_keys_of_the_spans_and_no_content(store: Path) -> None:
-    asked = ran(store, "recall", f"Where is the {SECRET}?", "--log")
-    of_environment = ran(store, "recall", f"Where is the {SECRET}?", REMIT_LOG="1")
+    asked = ran(store, "recall", f"Where is the {HIDDEN}?", "--log")
+    of_environment = ran(store, "recall", f"Where is the {HIDDEN}?", REMIT_LOG="1")
     events = [json.loads(line) for line in asked.stderr.splitlines()]
 
     assert [(each["event"], each.get("remit.stage")) for each in events] == [*(("stage", name) for name in StageName), ("recall", None)]
     assert events[-1]["remit.returned"] == 1
-    assert SECRET not in asked.stderr
+    assert HIDDEN not in asked.stderr
     assert len(of_environment.stderr.splitlines()) == len(events)
 
 
 def test_without_being_asked_a_command_says_nothing_on_stderr(store: Path) -> None:
-    assert ran(store, "recall", f"Where is the {SECRET}?").stderr == ""
+    assert ran(store, "recall", f"Where is the {HIDDEN}?").stderr == ""
 
 
 @contextmanager
@@ -108,12 +108,12 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
 
 def test_a_trace_goes_to_a_collector_by_the_standard_environment(store: Path) -> None:
     with collector() as (address, bodies):
-        sent = ran(store, "recall", f"Where is the {SECRET}?", "--trace", "otlp", OTEL_EXPORTER_OTLP_ENDPOINT=address, NO_PROXY="*")
+        sent = ran(store, "recall", f"Where is the {HIDDEN}?", "--trace", "otlp", OTEL_EXPORTER_OTLP_ENDPOINT=address, NO_PROXY="*")
 
     assert (sent.returncode, sent.stderr) == (0, "")
     assert len(bodies) == 1
     assert all(name.encode() in bodies[0] for name in ("search_memory", "remit.received", *StageName))
-    assert SECRET.encode() not in bodies[0]
+    assert HIDDEN.encode() not in bodies[0]
 
 
 def test_without_the_extra_a_person_is_told_what_to_install(remit: Remit, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

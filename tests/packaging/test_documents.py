@@ -61,7 +61,7 @@ def settings_without_reason(text: str) -> Iterator[str]:
     for line in text.splitlines():
         if named := re.match(r"\[([\w.]+)\]", line):
             section = named[1]
-        elif (stated := re.match(r"(\w+)\s*=\s*(.*)", line)) and not re.search(r"#\s*\w[^\"]*$", stated[2]):
+        elif (stated := re.match(r"(\w+)\s*=", line)) and not re.search(r"#\s*\S", re.sub(r'"[^"]*"', "", line)):
             yield f"{section}.{stated[1]}"
 
 
@@ -117,20 +117,19 @@ def values(kind: type[StrEnum]) -> set[str]:
 
 
 def stage_outcomes() -> set[str]:
-    """What a stage report's `outcome` is ever set to: the constants given to it where reports are kept."""
+    """What a stage report's `outcome` is ever set to: the texts given to that name where reports are kept."""
     found: set[str] = set()
     for name in ("trail.py", "recall.py"):
         for node in ast.walk(ast.parse((ROOT / "pipeline" / name).read_text())):
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "outcome":
-                found |= texts(node.value)
-            elif isinstance(node, ast.Assign) and any(isinstance(each, ast.Attribute) and each.attr == "outcome" for each in named(node)):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and "outcome" in names_given_by(node):
                 found |= texts(node.value)
     return found
 
 
-def named(node: ast.Assign) -> Iterator[ast.expr]:
-    for target in node.targets:
-        yield from target.elts if isinstance(target, ast.Tuple) else [target]
+def names_given_by(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    parts = [each for target in targets for each in ast.walk(target)]
+    return {each.attr for each in parts if isinstance(each, ast.Attribute)} | {each.id for each in parts if isinstance(each, ast.Name)}
 
 
 def texts(node: ast.AST | None) -> set[str]:
@@ -292,7 +291,9 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("# A page\n[itself](#a-page) [no heading](#b) [file](page.md) [none](other.md) `[code](x.md)` [web](https://x.test/y)\n")
+    page.write_text(
+        "# A page\n[itself](#a-page) [no heading](#b) [file](page.md) [none](other.md) `[code](x.md)` [web](https://x.test/y)\n"
+    )
 
     assert list(broken_links(page)) == ["#b", "other.md"]
 

@@ -152,6 +152,38 @@ async def test_a_search_left_at_any_point_leaves_nothing_behind(tmp_path: Path) 
                 assert await found(store, wanting("red", near=0), EVERYTHING) == expected
 
 
+async def test_a_storm_of_searches_that_are_left_costs_no_line(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        await store.put([memory(f"m{at}", "red fox", degrees=at) for at in range(50)], EVERYTHING)
+        with anyio.fail_after(WAIT):
+            for steps in range(20):
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(10):
+                        tasks.start_soon(store.find, wanting("red", near=0), EVERYTHING)
+                    for _ in range(steps):
+                        await anyio.lowlevel.checkpoint()
+                    tasks.cancel_scope.cancel()
+                assert store._readers._free.value == len(store._readers._idle) == SETTINGS.readers
+            assert (await store.find(wanting("red"), EVERYTHING)).passages == 50
+
+
+async def test_looking_writes_nothing(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        await store.put([memory("one", "red", degrees=0)], EVERYTHING)
+        before = contents(tmp_path)
+        for _ in range(20):
+            found_ = await store.find(wanting("red", near=0), EVERYTHING)
+            await store.outlines(found_.postings["red"].keys.tolist(), EVERYTHING)
+            await store.brief(EVERYTHING, pinned=1, important=1, recent=1)
+
+        assert contents(tmp_path) == before
+
+
+def contents(folder: Path) -> list[bytes]:
+    """The file and its log."""
+    return [(folder / name).read_bytes() for name in ("store.db", "store.db-wal")]
+
+
 async def test_a_write_left_at_any_point_is_whole_or_not_there(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
         for steps in range(30):

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 import pytest
 from stories.world import ADA, NOW, NewStore, engine_at, ids
 
-from remit.pipeline import Fact, Principal, Request, Session, open_engine
+from remit.pipeline import Fact, Request, Session
+
+TEXT = "the nightly backup failed"
 
 EQUAL_WEIGHTS = {"recall": {"fusion": {"weights": {"local": 1.0, "lexical": 1.0}}, "selection": {"chance": {"local": 0.0}}}}
 
@@ -26,14 +28,14 @@ async def test_a_memory_that_both_lanes_found_comes_before_one_that_a_single_lan
     assert answer.data[0].score > answer.data[1].score
 
 
-def equal_facts(order: Sequence[int]) -> list[Session]:
-    return [Session(id=f"s{n:02}", text="the nightly backup failed", created_at=NOW) for n in order]
+def equal_sessions(order: Sequence[int]) -> list[Session]:
+    return [Session(id=f"s{n:02}", text=TEXT, created_at=NOW) for n in order]
 
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_forty_equal_memories_give_the_same_ten_in_whatever_order_they_came(new_store: NewStore, seed: int) -> None:
     order = random.Random(seed).sample(range(40), 40)
-    async with engine_at(new_store(), *equal_facts(order)) as engine:
+    async with engine_at(new_store(), *equal_sessions(order)) as engine:
         answers = [await engine.recall(Request(query="nightly backup", limit=10, sources=("session",)), ADA) for _ in range(3)]
 
     assert [ids(answer) for answer in answers] == [[f"s{n:02}" for n in range(10)]] * 3
@@ -72,15 +74,14 @@ async def test_ties_between_sources_follow_the_configured_order_and_then_the_id(
         },
         "embedding": {"provider": "none"},
     }
-    me = Principal(actor="ada", org="acme", scopes="*")
-    text = "the nightly backup failed"
-    async with open_engine(new_store(), config=level) as engine:
-        await engine.remember([Fact(id="b", text=text), Fact(id="a", text=text), Session(id="c", text=text)], me)
-        answer = await engine.recall(Request(query="nightly backup"), me)
+    items = [Fact(id="b", text=TEXT), Fact(id="a", text=TEXT), Session(id="c", text=TEXT)]
+    async with engine_at(new_store(), *items, config=level) as engine:
+        answer = await engine.recall(Request(query="nightly backup"), ADA)
 
-    assert [(card.source, card.id, card.score) for card in answer.data] == [
-        ("session", "c", answer.data[0].score),
-        ("fact", "a", answer.data[0].score),
-        ("fact", "b", answer.data[2].score),
+    # Places in a lane are given per source, so the session and the first fact are both at place 0.
+    assert [(card.source, card.id, card.ranks) for card in answer.data] == [
+        ("session", "c", {"lexical": 0}),
+        ("fact", "a", {"lexical": 0}),
+        ("fact", "b", {"lexical": 1}),
     ]
-    assert answer.data[1].score == answer.data[0].score
+    assert answer.data[0].score == answer.data[1].score == round(1 / 60, 12)

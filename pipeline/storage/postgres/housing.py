@@ -7,13 +7,12 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from remit.pipeline.errors import ConfigError, StorageUnavailable
 from remit.pipeline.storage.postgres.binaries import Binaries
-from remit.pipeline.storage.postgres.keeper import MARK, PORT, SOCKETS, UNMARKED
+from remit.pipeline.storage.postgres.keeper import MARK, PORT, SOCKETS, UNMARKED, give
 
 SERVER_UID = 60831
 """Who serves root's folders, since Postgres refuses root: a number that systems leave free, so that no account needs to be made."""
@@ -24,7 +23,10 @@ LONGEST_SOCKET = 107
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class House:
-    """A folder and how its server uses it: as which `user` (uid, gid), None for ours; with `sockets` and programs that this user reaches."""
+    """How a server uses its folder: as which `user` (uid, gid), None for ours, and with which `sockets` and programs.
+
+    `hidden` says that the user cannot walk to the folder; `runtime` is a temporary folder that holds what it needs elsewhere.
+    """
 
     user: tuple[int, int] | None
     hidden: bool
@@ -79,15 +81,7 @@ def _settle(descriptor: int, *, fresh: bool) -> None:
             raise StorageUnavailable("Others may write in the folder: look at what they did, then chmod 700 it.")
         os.fchmod(descriptor, 0o700)
     if folder.st_uid == 0:
-        _give(descriptor, SERVER_UID, SERVER_UID)
-
-
-def _give(descriptor: int, uid: int, gid: int) -> None:
-    """Hands a folder of root's over with all that is in it, following no links."""
-    for _, folders, files, within in os.fwalk(".", dir_fd=descriptor):
-        for name in (*folders, *files):
-            os.chown(name, uid, gid, dir_fd=within, follow_symlinks=False)
-    os.fchown(descriptor, uid, gid)
+        give(descriptor, SERVER_UID, SERVER_UID)
 
 
 def housed(folder: Path, binaries: Binaries) -> House:
@@ -148,7 +142,9 @@ def _temporary(user: tuple[int, int] | None) -> Path:
             return Path(tempfile.mkdtemp(prefix="remit-", dir=parent))
         except OSError:
             continue
-    raise StorageUnavailable("The folder's path is too long or closed to the server's user, and no temporary folder does: choose a shorter one.")
+    raise StorageUnavailable(
+        "The folder's path is too long or closed to the server's user, and no temporary folder does: choose a shorter one."
+    )
 
 
 def _copied(binaries: Binaries, to: Path) -> Path:
@@ -162,9 +158,15 @@ def _copied(binaries: Binaries, to: Path) -> Path:
     return to / binaries.bin.relative_to(binaries.root)
 
 
-def _hand_over(folder: Path, user: Sequence[int]) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+def _hand_over(runtime: Path, user: tuple[int, int]) -> None:
+    """Gives the temporary folder to the server's user, and lets everybody walk through it to the programs, which are no secret."""
+    for folder, _, files in os.walk(runtime):
+        os.chmod(folder, 0o755)  # noqa: S103 - as said
+        for name in files:
+            path = Path(folder, name)
+            path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
+    descriptor = os.open(runtime, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        _give(descriptor, *user)
+        give(descriptor, *user)
     finally:
         os.close(descriptor)

@@ -11,18 +11,19 @@ import ctypes
 import fcntl
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ class Trouble(Exception):
 
 
 class Keeper:
-    """Prepares a folder and serves from it."""
+    """Prepares a folder and serves from it. As root it does the first part as root, by descriptors, so that no link leads it astray."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -84,15 +85,16 @@ class Keeper:
         self._folder = Path(f"/proc/self/fd/{self._held}") if order.hidden else Path(order.folder)
         self._data = self._folder / DATA
         self._unused = threading.Event()
+        self._reported = False
 
     def run(self) -> None:
         """All of a keeper's life."""
         try:
-            self._become_user()
             self._open_log()
             self._write(MARK, {"madeBy": "remit", "postgres": self._order.major})
             self._tidy()
             self._initialise()
+            self._become_user()
             self._serve()
         except Trouble as trouble:
             self._report(fact=str(trouble), theirs=trouble.theirs)
@@ -100,61 +102,43 @@ class Keeper:
             traceback.print_exc()
             self._report(fact=plain(error.strerror or ""), theirs=False)
         finally:
-            (self._folder / READY).unlink(missing_ok=True)
             if self._order.runtime:
                 shutil.rmtree(self._order.runtime, ignore_errors=True)
 
     # Before the server.
 
-    def _become_user(self) -> None:
-        if self._order.user is None:
-            return
-        uid, gid = self._order.user
-        try:
-            os.setgroups([])
-            os.setgid(gid)
-            os.setuid(uid)
-        except OSError:
-            raise Trouble("Postgres refuses root, and another user cannot be taken on here: run this as an ordinary user.") from None
-        if not os.access(self._folder / USERS, os.R_OK):
-            raise Trouble("The server's user cannot reach the folder: choose one that is not below a private one.")
-
     def _open_log(self) -> None:
         """What the server says goes to a file; that of the last time is kept."""
-        log = self._folder / LOG
         with suppress(FileNotFoundError):
-            log.replace(self._folder / f"{LOG}.old")
-        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.rename(LOG, f"{LOG}.old", src_dir_fd=self._held, dst_dir_fd=self._held)
+        file = self._created(LOG)
         os.dup2(file, sys.stderr.fileno())
         os.close(file)
 
     def _tidy(self) -> None:
         """Removes what a killed keeper and a killed server have left, once the last of their processes is gone."""
         os.close(self._server_lock())
-        record = self._folder / RUNTIME
-        with suppress(OSError, ValueError, KeyError):
-            shutil.rmtree(json.loads(record.read_text())["runtime"], ignore_errors=True)
-        record.unlink(missing_ok=True)
-        if self._order.runtime:
-            self._write(RUNTIME, {"runtime": self._order.runtime})
-        for left in self._folder.glob(f"{DATA}.new-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        before = _read(self._folder / RUNTIME).get("runtime")
+        with suppress(OSError):
+            if before and Path(before).name.startswith("remit-") and os.lstat(before).st_uid == os.fstat(self._held).st_uid:
+                shutil.rmtree(before, ignore_errors=True)
+        self._write(RUNTIME, {"runtime": self._order.runtime})
+        for name in os.listdir(self._held):
+            if name.startswith(f"{DATA}.new-"):
+                shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _server_lock(self) -> int:
         """The whole lock that only processes of a server hold. Raises `Trouble` when one of them does not end."""
-        lock = os.open(self._folder / SERVER, os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(SERVER, os.O_RDWR | os.O_NOFOLLOW, dir_fd=self._held)
         until = time.monotonic() + self._order.stop_seconds
         while not _taken(lock):
             if sys.platform != "linux":  # there the server ends with its keeper
-                self._signal_orphan()
+                with suppress(OSError, ValueError, IndexError):
+                    os.kill(self._postmaster()[0], signal.SIGINT)
             if time.monotonic() > until:
                 raise Trouble("A server that was left here has not stopped: try again.")
             time.sleep(_NAP)
         return lock
-
-    def _signal_orphan(self) -> None:
-        with suppress(OSError, ValueError, IndexError):
-            os.kill(self._postmaster()[0], signal.SIGINT)
 
     def _postmaster(self) -> tuple[int, str]:
         """Which process the data folder says serves it, and how far that is. Raises OSError, ValueError or IndexError without one."""
@@ -166,39 +150,73 @@ class Keeper:
         if self._data.exists():
             version = self._data / "PG_VERSION"
             if not version.is_file() or version.read_text().strip() != str(self._order.major):
-                raise Trouble(_DAMAGED, theirs=True)
+                raise Trouble("Its data is not of the version that its mark tells: put a copy of the folder in its place.", theirs=True)
             return
-        new = Path(tempfile.mkdtemp(prefix=f"{DATA}.new-", dir=self._folder))
+        maker, name = self._maker(), f"{DATA}.new-{os.getpid()}"
+        os.mkdir(name, 0o700, dir_fd=self._held)
+        new = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._held)
         try:
-            quick = () if self._order.durable else ("--no-sync",)
-            secure = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions")
-            self._run("initdb", f"--pgdata={new}", f"--username={OWNER}", *secure, *quick)
-            (new / "pg_hba.conf").write_text("# Whoever reaches the socket, in a folder for its owner only.\nlocal all all trust\n")
-            hurried = () if self._order.durable else ("-F",)
-            self._run("postgres", "--single", *hurried, "-D", str(new), "postgres", say=f"CREATE DATABASE {OWNER}\n")
-            new.rename(self._data)
+            if maker:
+                os.fchown(new, *maker)
+            self._make(f"/proc/self/fd/{new}" if maker else str(self._folder / name), maker, new)
+            if self._order.user:
+                give(new, *self._order.user)
+            os.rename(name, DATA, src_dir_fd=self._held, dst_dir_fd=self._held)
+            os.fsync(self._held)
         except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
+            shutil.rmtree(self._folder / name, ignore_errors=True)
             raise
-        os.fsync(self._held)
+        finally:
+            os.close(new)
 
-    def _run(self, program: str, *arguments: str, say: str = "") -> None:
-        line = [f"{self._order.bin}/{program}", *arguments]
-        told = subprocess.run(
-            line,
-            input=say,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-            **self._manner(signal.SIGKILL),
+    def _maker(self) -> tuple[int, int] | None:
+        """Who makes the data: its user; or, since initdb wants one with a name, an account that no process uses. None for us."""
+        if self._order.user is None:
+            if not _named(os.geteuid()):
+                raise Trouble("initdb wants to know the user's name: add a line for this user to /etc/passwd.")
+            return None
+        uid, gid = self._order.user
+        if _named(uid):
+            return uid, gid
+        busy = {os.stat(process).st_uid for process in glob("/proc/[0-9]*") if os.path.exists(process)}
+        for account in pwd.getpwall():
+            if account.pw_uid and account.pw_uid not in busy:
+                return account.pw_uid, gid
+        raise Trouble("initdb wants a user with a name, and every account is in use: make the folder as an ordinary user.")
+
+    def _make(self, place: str, maker: tuple[int, int] | None, new: int) -> None:
+        # Whoever reaches the socket, which lies in a folder for one user, may be any role; nobody comes from elsewhere.
+        secure = ("--auth-local=trust", "--auth-host=reject", "--encoding=UTF8", "--locale=C", "--data-checksums")
+        say = f"CREATE DATABASE {OWNER}\n"
+        self._run(
+            "initdb", f"--pgdata={place}", f"--username={OWNER}", "--no-instructions", "--no-sync", *secure, maker=maker, inherited=new
         )
-        sys.stderr.write(told.stdout)
+        self._run("postgres", "--single", "-F", "-D", place, "postgres", say=say, maker=maker, inherited=new)
+        if self._order.durable:
+            self._run("initdb", f"--pgdata={place}", "--sync-only", maker=maker, inherited=new)
+
+    def _run(self, program: str, *arguments: str, say: str = "", maker: tuple[int, int] | None, inherited: int) -> None:
+        manner = self._manner(signal.SIGKILL, inherited)
+        if maker:
+            manner |= {"user": maker[0], "group": maker[1], "extra_groups": []}
+        line = [f"{self._order.bin}/{program}", *arguments]
+        told = subprocess.run(line, input=say.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **manner)  # noqa: S603 - as below
+        output = told.stdout.decode(errors="replace")
+        sys.stderr.write(output)
         sys.stderr.flush()
-        # In single-user mode postgres reports what went wrong and ends well.
-        if told.returncode or (say and "ERROR:" in told.stdout):
-            raise Trouble(plain(told.stdout))
+        # In single-user mode postgres tells what went wrong and ends well.
+        if told.returncode or (say and "ERROR:" in output):
+            raise Trouble(plain(output))
+
+    def _become_user(self) -> None:
+        if self._order.user is None:
+            return
+        uid, gid = self._order.user
+        os.setgroups([])
+        os.setgid(gid)
+        os.setuid(uid)
+        if not os.access(self._folder / USERS, os.R_OK):
+            raise Trouble("The server's user cannot reach the folder: choose one that is not below a private one.")
 
     # The server.
 
@@ -219,7 +237,7 @@ class Keeper:
                 self._stop(server)
 
     def _wait_for_the_last_user(self) -> None:
-        users = os.open(self._folder / USERS, os.O_RDWR)
+        users = os.open(USERS, os.O_RDWR, dir_fd=self._held)
         fcntl.flock(users, fcntl.LOCK_EX)
         self._unused.set()
         os.kill(os.getpid(), signal.SIGUSR1)
@@ -232,7 +250,8 @@ class Keeper:
             line = [f"{self._order.bin}/postgres", "-D", str(self._data)]
             for name, value in self._settings().items():
                 line += ["-c", f"{name}={value}"]
-            return subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, **self._manner(signal.SIGINT, lock))
+            manner = self._manner(signal.SIGINT, lock)
+            return subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=sys.stderr, **manner)  # noqa: S603 - pip's programs, our words
         finally:
             os.close(lock)
 
@@ -301,17 +320,33 @@ class Keeper:
 
     def _report(self, **what: object) -> None:
         """Tells whoever started the keeper, the first time; from then on nobody listens."""
-        if sys.stdout.closed:
-            return
-        with suppress(BrokenPipeError):
-            sys.stdout.write(json.dumps(what) + "\n")
-            sys.stdout.close()
+        if not self._reported:
+            with suppress(BrokenPipeError):
+                os.write(sys.stdout.fileno(), json.dumps(what).encode())
+            os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+            self._reported = True
 
     def _write(self, name: str, content: Mapping[str, object]) -> None:
         """Puts a small file in its place at once and whole."""
-        new = self._folder / f"{name}.new"
-        new.write_text(json.dumps(content))
-        new.replace(self._folder / name)
+        with suppress(FileNotFoundError):
+            os.unlink(f"{name}.new", dir_fd=self._held)
+        with open(self._created(f"{name}.new"), "w") as file:
+            json.dump(content, file)
+        os.rename(f"{name}.new", name, src_dir_fd=self._held, dst_dir_fd=self._held)
+
+    def _created(self, name: str) -> int:
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600, dir_fd=self._held)
+        if self._order.user:
+            os.fchown(file, *self._order.user)
+        return file
+
+
+def give(folder: int, uid: int, gid: int) -> None:
+    """Hands a folder, by its descriptor, and all that is in it over to a user, following no links."""
+    for _, folders, files, within in os.fwalk(".", dir_fd=folder):
+        for name in (*folders, *files):
+            os.chown(name, uid, gid, dir_fd=within, follow_symlinks=False)
+    os.fchown(folder, uid, gid)
 
 
 def plain(told: str) -> str:
@@ -319,9 +354,23 @@ def plain(told: str) -> str:
     if "No space left on device" in told or "Disk quota exceeded" in told:
         return "The disk is full: make room and try again."
     if "Permission denied" in told or "Operation not permitted" in told or "Read-only file system" in told:
-        return "The folder may not be written by the server's user."
+        return "The folder may not be used by the server's user: look at its owner and modes, and at the system's limits on this process."
     complaints = _COMPLAINT.findall(told)
     return f"Postgres did not start: {complaints[-1] if complaints else 'its log may say why'} (see {LOG} in the folder)."
+
+
+def _named(uid: int) -> bool:
+    try:
+        return bool(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return False
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError):
+        return {}
 
 
 def _taken(lock: int) -> bool:

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -74,16 +73,21 @@ class EmbeddedServer:
         with anyio.CancelScope(shield=True), anyio.move_on_after(self.stop_seconds):
             self.share.close()
             with suppress(OSError):
-                while _stopping(self.directory):
+                while _stopping(self.directory):  # noqa: ASYNC110 - what is awaited happens in another process
                     await anyio.sleep(_NAP)
 
 
 async def started(
-    directory: str | Path, settings: Embedded, *, major: int | None = None, durable: bool = True, binaries: tuple[Binaries, ...] | None = None
+    directory: str | Path,
+    settings: Embedded,
+    *,
+    major: int | None = None,
+    durable: bool = True,
+    binaries: tuple[Binaries, ...] | None = None,
 ) -> EmbeddedServer:
-    """The server of a folder, started if it is not running; the folder is made, for the newest version or `major`, if it is not there.
+    """The server of a folder, started if it is not running; the folder is made if it is not there, for the newest version or `major`.
 
-    `durable=False` gives up what a crash of the machine would lose, for tests; `binaries` are those to choose from, else the installed ones.
+    `durable=False` risks what a crash of the machine would lose, for tests; `binaries` are those to choose from, else the installed ones.
     Raises `ConfigError` for a folder that is not ours or was made by a version that is not there, and changes nothing then;
     `StorageUnavailable`, with what to do, when the server does not run within `startSeconds`.
     """
@@ -105,9 +109,11 @@ async def started(
                 giving_up.pop_all()
         except TimeoutError:
             raise StorageUnavailable(
-                f"The server did not run within {settings.start_seconds:g} s: another process may hold it up, or see {keeper.LOG} in its folder."
+                f"The server did not run within {settings.start_seconds:g} s: wait for another process, or see {keeper.LOG} in its folder."
             ) from None
-    return EmbeddedServer(directory=folder, sockets=Path(ready["sockets"]), major=chosen.major, stop_seconds=settings.stop_seconds, share=share)
+    return EmbeddedServer(
+        directory=folder, sockets=Path(ready["sockets"]), major=chosen.major, stop_seconds=settings.stop_seconds, share=share
+    )
 
 
 def _chosen(binaries: tuple[Binaries, ...], mark: int | None, asked: int | None) -> Binaries:
@@ -145,6 +151,7 @@ async def _running(folder: Path, binaries: Binaries, settings: Embedded, *, dura
 async def _launch(folder: Path, binaries: Binaries, settings: Embedded, *, durable: bool, lock: Lock) -> None:
     """Starts a keeper, which inherits the lock, and waits for its report. Raises what it reports, as an error of ours."""
     (folder / keeper.READY).unlink(missing_ok=True)
+    Lock(folder / keeper.SERVER).close()
     house = await anyio.to_thread.run_sync(housed, folder, binaries)
     order = json.dumps(asdict(_order(folder, binaries.major, house, settings, durable=durable)))
     line = [sys.executable, "-I", "-S", keeper.__file__, order]
@@ -184,7 +191,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 async def _wait_for(lock: Lock, *, whole: bool) -> None:
-    while not lock.taken(whole=whole):
+    while not lock.taken(whole=whole):  # noqa: ASYNC110 - another process gives it back
         await anyio.sleep(_NAP)
 
 
@@ -208,7 +215,7 @@ def _closing(path: Path) -> Iterator[Lock]:
 
 
 def _opened(path: Path) -> int:
-    """Opens a lock file, made for the folder's owner if it is not there, and never another file by a link that somebody put in its place."""
+    """Opens a lock file, made for the folder's owner if it is not there, and never by a link that somebody put in its place."""
     try:
         with suppress(FileNotFoundError):
             return os.open(path, os.O_RDWR | os.O_NOFOLLOW)

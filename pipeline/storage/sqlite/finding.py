@@ -12,8 +12,11 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from remit.pipeline.storage.sqlite.line import OutOfTime, reading, rows, value
-from remit.pipeline.storage.sqlite.rows import ENTRY, SOURCES, dumped, ids, micros, numbers, phrase_match, reach
+from remit.pipeline.storage.sqlite.line import OutOfTime, reading, rows
+from remit.pipeline.storage.sqlite.nearest import nearest
+from remit.pipeline.storage.sqlite.phrases import phrase_match
+from remit.pipeline.storage.sqlite.rows import ENTRY, SOURCES, dumped, ids, micros, numbers
+from remit.pipeline.storage.sqlite.shelves import reach, shelves_reached
 from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN
 from remit.stages.access import Access
 from remit.stages.ceiling import Limit
@@ -21,26 +24,11 @@ from remit.stages.evidence import Lane, Route
 from remit.stages.ports import Found, Neighbours, Postings, Probe, Wanted
 from remit.stages.report import Degradation, Reason
 from remit.stages.request import Source
-from remit.stages.selection import similarities
 
 EXACT = {Lane.LOCAL: Route.LOCAL_EXACT, Lane.SEMANTIC: Route.SEMANTIC_EXACT}
 
-FLOAT32_ERROR = 1e-5
-"""More than a cosine computed in float32 is off by; what is further away than this from the cut cannot have belonged above it."""
-
 _NO_KEYS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 _NOWHERE = Postings(_NO_KEYS, _NO_KEYS, _NO_KEYS, _NO_KEYS)
-
-
-@dataclass(frozen=True, slots=True)
-class Shelves:
-    """The shelves an access reaches: their numbers as JSON, which of them belong to a source, and what always stands on them."""
-
-    all: str
-    of_source: Mapping[Source, Sequence[int]]
-    passages: int
-    words: int
-    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,37 +98,6 @@ def out_of_time(wanted: Wanted) -> Found:
     progress = unfinished(wanted)
     progress.exhausted = Limit.SECONDS if progress.routes else None
     return progress.found()
-
-
-def shelves_reached(db: apsw.Connection, sql: Mapping[str, str], parameters: Mapping[str, Any]) -> Shelves:
-    """THE visibility rule's unchanging part, in SQL: `Access.reaches` of every shelf of the org."""
-    name = "shelves_of_all" if parameters["granted"] is None else "shelves_of_granted"
-    reached = json.loads(value(db, sql[name], parameters))
-    of_source: dict[Source, list[int]] = {}
-    for number, source, _, _ in reached:
-        of_source.setdefault(Source(source), []).append(number)
-    passages, words = sum(shelf[2] for shelf in reached), sum(shelf[3] for shelf in reached)
-    return Shelves(dumped([shelf[0] for shelf in reached]), of_source, passages, words, len(reached))
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """Which of the compared vectors are nearest, and whether none that were farther away than all of these can belong to them."""
-
-    places: NDArray[np.intp]
-    complete: bool
-
-
-def nearest(probe: NDArray[np.float32], vectors: NDArray[np.float32], wanted: int) -> Near:
-    """The places of the `wanted` nearest vectors and of all that are as near as the last of them, by the similarity that ranks them."""
-    if len(vectors) <= wanted:
-        return Near(np.arange(len(vectors)), complete=False)
-    with np.errstate(all="ignore"):
-        rough = np.nan_to_num((vectors @ probe) / (np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * np.linalg.norm(probe)))
-    around = np.flatnonzero(rough >= np.partition(rough, -wanted)[-wanted] - 2 * FLOAT32_ERROR)
-    likeness = similarities(probe, vectors[around])
-    cut = np.partition(likeness, -wanted)[-wanted]
-    return Near(around[likeness >= cut], complete=bool(rough.min() < cut - 2 * FLOAT32_ERROR))
 
 
 class _Search:

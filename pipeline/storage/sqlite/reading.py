@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import apsw
 import numpy as np
 
 from remit.pipeline.storage.entry import Entry
-from remit.pipeline.storage.sqlite.finding import shelves_reached
-from remit.pipeline.storage.sqlite.line import reading, rows, value
-from remit.pipeline.storage.sqlite.rows import dumped, memory_of, outlines_of, reach, record_of
+from remit.pipeline.storage.sqlite.line import rows, value
+from remit.pipeline.storage.sqlite.rows import dumped, memory_of, outlines_of, record_of
+from remit.pipeline.storage.sqlite.shelves import in_reach
 from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, Outline, PassageId
 from remit.stages.request import Source
 
 Sql = Mapping[str, str]
-T = TypeVar("T")
 
 
 def outlines(db: apsw.Connection, sql: Sql, keys: Collection[int], access: Access) -> dict[int, Outline]:
     if not keys:
         return {}
     wanted = np.fromiter(keys, dtype=np.int64, count=len(keys))
-    return _in_reach(db, sql, access, lambda scope: outlines_of(value(db, sql["outlines"], scope | {"keys": apsw.carray(wanted)})))
+    return in_reach(db, sql, access, lambda scope: outlines_of(value(db, sql["outlines"], scope | {"keys": apsw.carray(wanted)})))
 
 
 def vocabulary(db: apsw.Connection, sql: Sql, shortest: int, longest: int, access: Access) -> list[str]:
     def words(scope: dict[str, Any]) -> list[str]:
         return sorted(json.loads(value(db, sql["vocabulary"], scope | {"shortest": shortest, "longest": longest})))
 
-    return _in_reach(db, sql, access, words)
+    return in_reach(db, sql, access, words)
 
 
 def read(db: apsw.Connection, sql: Sql, passages: Sequence[PassageId], access: Access) -> dict[PassageId, Memory]:
-    return _in_reach(db, sql, access, lambda scope: _memories(db, sql, passages, scope))
+    return in_reach(db, sql, access, lambda scope: _memories(db, sql, passages, scope))
 
 
 def passages_of(db: apsw.Connection, sql: Sql, memory: MemoryId, access: Access) -> list[PassageId]:
@@ -44,7 +43,7 @@ def passages_of(db: apsw.Connection, sql: Sql, memory: MemoryId, access: Access)
         found = rows(db, sql["passages_of"], scope | {"name": dumped(memory)})
         return [PassageId(memory, ordinal) for (ordinal,) in found]
 
-    return _in_reach(db, sql, access, names)
+    return in_reach(db, sql, access, names)
 
 
 def brief(db: apsw.Connection, sql: Sql, access: Access, pinned: int, important: int, recent: int) -> list[Memory]:
@@ -57,7 +56,7 @@ def brief(db: apsw.Connection, sql: Sql, access: Access, pinned: int, important:
         memories = _memories(db, sql, names, scope)
         return [memories[name] for name in names]
 
-    return _in_reach(db, sql, access, chosen)
+    return in_reach(db, sql, access, chosen)
 
 
 def coverage(db: apsw.Connection, sql: Sql, space: str, access: Access) -> tuple[int, int]:
@@ -66,22 +65,13 @@ def coverage(db: apsw.Connection, sql: Sql, space: str, access: Access) -> tuple
         timed = rows(db, sql["passages_in_their_time"], scope)[0][0]
         return sum(number for _, number in vectors), scope["passages"] + timed
 
-    return _in_reach(db, sql, access, counts)
+    return in_reach(db, sql, access, counts)
 
 
 def records(db: apsw.Connection, sql: Sql, after: tuple[str, MemoryId] | None, most: int) -> list[tuple[str, Entry]]:
     org, memory = after if after is not None else ("", ("", ""))
     behind = rows(db, sql["records"], {"org": org, "source": str(memory[0]), "id": memory[1], "most": max(0, most)})
     return [(org, Entry(record=record, passages=())) for org, record in map(record_of, behind)]
-
-
-def _in_reach(db: apsw.Connection, sql: Sql, access: Access, work: Callable[[dict[str, Any]], T]) -> T:
-    """What `work` makes of the shelves in reach, all in one moment of the store."""
-    scope = reach(access)
-    with reading(db):
-        shelves = shelves_reached(db, sql, scope)
-        of_source = {f"{source}s": dumped(shelves.of_source.get(source, ())) for source in access.sources}
-        return work(scope | {"facts": "[]", "sessions": "[]"} | of_source | {"shelves": shelves.all, "passages": shelves.passages})
 
 
 def _names(chosen: Iterable[tuple[Any, ...]]) -> list[PassageId]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from remit.pipeline.storage.entry import Record
-from remit.stages.access import Access, Approval, Label, Shelf
+from remit.stages.access import Approval, Label, Shelf
 from remit.stages.evidence import Claim, Memory, MemoryId, Origin, Outline, PassageId, Status, Trust
 from remit.stages.request import Source
 
@@ -24,9 +22,6 @@ ENTRY = np.dtype([("passage", "<i8"), ("count", "<u4"), ("length", "<u4"), ("sou
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_UNPLAIN = re.compile(r"[\x00-\x1f!-/:-`{-\x7f]")
-_ENDLESS_WORD = re.compile(r"[^ ]{1000,}")
-_HALF = re.compile(r"[\ud800-\udfff]")
 
 dumped = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -44,18 +39,6 @@ def until(label: Label) -> int | None:
     """When a memory stops to stand, whichever of its two ends comes first."""
     ends = [end for end in (label.valid_until, label.expires_at) if end is not None]
     return micros(min(ends, default=None))
-
-
-def reach(access: Access) -> dict[str, Any]:
-    """What the statements that resolve shelves need of an access."""
-    return {
-        "org": access.org,
-        "now": micros(access.as_of),
-        "granted": None if access.granted is None else dumped(["global", *sorted(access.granted)]),
-        "sources": dumped(sorted(access.sources)),
-        "scopes": None if access.scopes is None else dumped(sorted(access.scopes)),
-        "fact_scopes": None if access.fact_scopes is None else dumped(sorted(access.fact_scopes)),
-    }
 
 
 def shelf_row(shelf: Shelf) -> dict[str, Any]:
@@ -76,28 +59,6 @@ def shelf_of(org: str, scope: str, source: str, project: str, conversation: str)
         project=project.removeprefix("project:") if project else None,
         conversation=conversation.removeprefix("conversation:") if conversation else None,
     )
-
-
-def phrased(plain: str) -> str:
-    """Words in such a spelling that the tokenizer finds exactly these words, whatever stands in them.
-
-    What is not a small letter, a digit or beyond ASCII becomes `_` and its number; a word too long for the index becomes its hash.
-    """
-    spelled = _UNPLAIN.sub(lambda odd: f"_{ord(odd[0]):02x}", plain)
-    return _ENDLESS_WORD.sub(lambda word: "_" + sha256(word[0].encode("utf-8", "surrogatepass")).hexdigest(), spelled)
-
-
-def phrased_org(org: str) -> str:
-    """An org as one word of the phrase index."""
-    return "o" + phrased(org.replace(" ", "_20"))
-
-
-def phrase_match(org: str, phrases: Iterable[str]) -> str | None:
-    """All phrases, contiguous and in this org; None when one has no words, or half a character, and so can stand nowhere."""
-    spelled = [phrased(phrase).strip() for phrase in phrases]
-    if not all(spelled) or _HALF.search("".join(spelled)):
-        return None
-    return " AND ".join([f'org : "{phrased_org(org)}"', *[f'words : "{words}"' for words in spelled]])
 
 
 def numbers(joined: str | None) -> NDArray[np.int64]:

@@ -15,18 +15,8 @@ from numpy.typing import NDArray
 
 from remit.pipeline.storage.entry import ALIAS, Entry, Passage, Receipt, Record, Refusal, Written
 from remit.pipeline.storage.sqlite.line import rows
-from remit.pipeline.storage.sqlite.rows import (
-    INDEX_OF,
-    dumped,
-    micros,
-    outline_row,
-    phrased,
-    phrased_org,
-    record_row,
-    shelf_of,
-    shelf_row,
-    until,
-)
+from remit.pipeline.storage.sqlite.phrases import phrased, phrased_org
+from remit.pipeline.storage.sqlite.rows import INDEX_OF, dumped, micros, outline_row, record_row, shelf_of, shelf_row, until
 from remit.stages.access import Access, Approval, Label, Shelf
 from remit.stages.evidence import MemoryId
 
