@@ -31,6 +31,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*")
 _UNDERLINE = re.compile(r"([=\-~^\"'*+#.:_`])\1{2,}[ \t]*")
+_STATED_TITLE = re.compile(r"title:\s+(['\"]?)(\S.*?)\1\s*")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 
 
@@ -176,15 +177,18 @@ def size_of(path: Path) -> int:
 
 
 def title_of(text: str, suffix: str) -> str:
-    """The first heading of a Markdown or reStructuredText document; `""` when there is none."""
+    """The title a Markdown or reStructuredText document states in its front matter, or its first heading; `""` when it has neither."""
     if suffix in MARKDOWN:
         return _markdown_title(text.splitlines())
     return _underlined(text.splitlines()) if suffix == ".rst" else ""
 
 
 def _markdown_title(lines: list[str]) -> str:
-    if lines[:1] == ["---"] and "---" in lines[1:]:  # front matter
-        lines = lines[lines.index("---", 1) + 1 :]
+    if lines[:1] == ["---"] and "---" in lines[1:]:
+        end = lines.index("---", 1)
+        for stated in filter(None, map(_STATED_TITLE.fullmatch, lines[1:end])):
+            return stated[2]
+        lines = lines[end + 1 :]
     fenced = False
     for line, following in pairwise([*lines, ""]):
         if _FENCE.match(line):

@@ -25,7 +25,7 @@ from remit.stages.evidence import Candidate, Fresh, Lane, MemoryId, Ranked
 from remit.stages.generate import Generated, Lookup, generate
 from remit.stages.pack import Packed, pack
 from remit.stages.ports import Checker, Embedder, Finder, Reader, TokenCounter
-from remit.stages.rank import RankRules, rank
+from remit.stages.rank import RankRules, order, rank
 from remit.stages.report import Staged, StageName
 from remit.stages.request import Source
 from remit.stages.shares import Page
@@ -158,7 +158,7 @@ class _Steps:
             ),
         )
         recalled.verified.append(verified)
-        recalled.fresh += verified.kept
+        recalled.fresh = self._in_order([*recalled.fresh, *verified.kept])
         recalled.page = verified.page
         return verified
 
@@ -186,6 +186,11 @@ class _Steps:
         report = self.trail.reports[StageName.VERIFY]
         if not recalled.page.full and report.exhausted is None and report.rejected.total():
             report.exhausted, report.outcome = Limit.ROUNDS, "exhausted"
+
+    def _in_order(self, fresh: Sequence[Fresh]) -> list[Fresh]:
+        """Best first over all rounds: a later one may find what its boosts lift above what an earlier one kept."""
+        ties = self.kit.config.recall.tie_break_order
+        return sorted(fresh, key=lambda each: order(each.ranked, ties))
 
     def _rules(self, candidates: Sequence[Candidate]) -> RankRules:
         settings, question = self.kit.config.recall, self.plan.question

@@ -38,7 +38,7 @@ async def rank(candidates: Sequence[Candidate], *, rules: RankRules, ceiling: Ce
         return Staged(received=len(candidates), kept=(), rejected=over, exhausted=Limit.SECONDS)
     looked_at, over_ceiling = candidates[: ceiling.items], candidates[ceiling.items :]
     ranked = [_ranked(passages, rules) for passages in _by_memory(looked_at).values()]
-    ranked.sort(key=lambda each: _order(each, rules))
+    ranked.sort(key=lambda each: order(each, rules.tie_break_order))
     counts = {Reason.COLLAPSED: len(looked_at) - len(ranked), Reason.OVER_CEILING: len(over_ceiling)}
     return Staged(
         received=len(candidates),
@@ -46,6 +46,12 @@ async def rank(candidates: Sequence[Candidate], *, rules: RankRules, ceiling: Ce
         rejected={reason: count for reason, count in counts.items() if count},
         exhausted=Limit.ITEMS if over_ceiling else None,
     )
+
+
+def order(ranked: Ranked, tie_break_order: Sequence[Source]) -> tuple[bool, float, int, str]:
+    """What a list of ranked memories is sorted by: archived docs last, then the score, then the source, then the id by code point."""
+    outline = ranked.outline
+    return outline.status is Status.ARCHIVED, -ranked.score, tie_break_order.index(outline.memory.source), outline.memory.id
 
 
 def _by_memory(candidates: Sequence[Candidate]) -> Mapping[MemoryId, list[Candidate]]:
@@ -75,9 +81,3 @@ def _best_places(passages: Sequence[Candidate]) -> dict[Lane, int]:
         for lane, place in passage.ranks.items():
             ranks[lane] = min(place, ranks.get(lane, place))
     return ranks
-
-
-def _order(ranked: Ranked, rules: RankRules) -> tuple[bool, float, int, str]:
-    outline = ranked.outline
-    tie = rules.tie_break_order.index(outline.memory.source)
-    return outline.status is Status.ARCHIVED, -ranked.score, tie, outline.memory.id

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
 from hypothesis import settings
+from servers import Postgres, running, with_vectors
 
 for name in [name for name in os.environ if name.startswith(("REMIT_", "OTEL_"))]:
     del os.environ[name]  # a developer's own store or collector must not be what is tested

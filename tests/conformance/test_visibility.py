@@ -42,7 +42,7 @@ async def test_a_store_shows_exactly_what_the_access_admits(open_store: Open, en
     }
     assert sorted(told["read"]) == sorted(names_of(_of_own_org(reached, access)))
     assert {memory.id for memory in told["brief"]} <= {entry.record.id for entry in admitted}
-    assert told["vocabulary"] == plain_words([e for e in reached if e.record.label.approval is Approval.APPROVED], 1, 3)
+    assert told["vocabulary"] == plain_words([e for e in reached if e.record.label.approval is Approval.APPROVED], 1, 4)
     assert told["coverage"] == (sum(SPACE in passage.vectors for _, passage in holding), len(holding))
     for entry in entries:
         mine = any(each.record.id == entry.record.id for each in reached)
@@ -102,12 +102,18 @@ async def test_an_empty_list_means_none_of_them(store: Store, nothing: dict[str,
 
 
 async def test_two_orgs_may_each_have_a_memory_of_the_same_name(store: Store) -> None:
-    await filled(store, [memory("pref-1", "theirs", org="other"), memory("pref-1", "ours")])
+    await filled(store, [memory("pref-1", "theirs", org="other", degrees=0), memory("pref-1", "ours", degrees=0)])
 
     (ours,) = (await store.read([PassageId(MemoryId(Source.FACT, "pref-1"), 0)], EVERYTHING)).values()
     (theirs,) = (await store.read([PassageId(MemoryId(Source.FACT, "pref-1"), 0)], seen_from("other"))).values()
 
     assert (ours.text, theirs.text) == ("ours", "theirs")
+    for access in (EVERYTHING, seen_from()):
+        told = await everything_told(store, access, [ours.passage], wanting("ours", "theirs", near=0))
+        assert told["found"]["passages"] == (1, 1)
+        assert {word: len(rows) for word, rows in told["found"]["postings"].items()} == {"ours": 1, "theirs": 0}
+        assert told["vocabulary"] == ["ours"]
+        assert told["coverage"] == (1, 1)
 
 
 def _edges(offset: int) -> Access:

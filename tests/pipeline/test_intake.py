@@ -227,7 +227,9 @@ def test_the_bytes_ahead_are_the_bytes_that_were_gone_through(tmp_path: Path) ->
         (".md", "text\n\n### The **second** ###\n# Third", "The **second**"),
         (".md", "Deploys\n=======\n\n# Later", "Deploys"),
         (".md", "```sh\n# a comment\n```\n\n## Deploys", "Deploys"),
-        (".md", "---\ntitle: x\n---\n\n# Deploys", "Deploys"),
+        (".md", "---\ntitle: x\n---\n\n# Deploys", "x"),
+        (".md", "---\nsection: 7\ntitle: 'How we deploy'\n---\nText.", "How we deploy"),
+        (".md", "---\ntitle:\n---\n\n# Deploys", "Deploys"),
         (".md", "#hashtag\n#\n# \nno heading", ""),
         (".md", "a | b\n--- | ---\n1 | 2", ""),
         (".md", "", ""),
@@ -237,7 +239,7 @@ def test_the_bytes_ahead_are_the_bytes_that_were_gone_through(tmp_path: Path) ->
         (".txt", "# Deploys\n", ""),
     ],
 )
-def test_a_title_is_the_first_heading(suffix: str, text: str, title: str) -> None:
+def test_a_title_is_what_the_front_matter_states_or_the_first_heading(suffix: str, text: str, title: str) -> None:
     assert title_of(text, suffix) == title
 
 

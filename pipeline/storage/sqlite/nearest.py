@@ -25,8 +25,10 @@ def nearest(probe: NDArray[np.float32], vectors: NDArray[np.float32], wanted: in
     """The places of the `wanted` nearest vectors and of all that are as near as the last of them, by the similarity that ranks them."""
     if len(vectors) <= wanted:
         return Near(np.arange(len(vectors)), complete=False)
+    # `einsum` and not `@`: a matrix library's own threads would fight with ours for the cores.
     with np.errstate(all="ignore"):
-        rough = np.nan_to_num((vectors @ probe) / (np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * np.linalg.norm(probe)))
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors) * np.einsum("i,i->", probe, probe))
+        rough = np.nan_to_num(np.einsum("ij,j->i", vectors, probe) / lengths)
     around = np.flatnonzero(rough >= np.partition(rough, -wanted)[-wanted] - 2 * FLOAT32_ERROR)
     likeness = similarities(probe, vectors[around])
     cut = np.partition(likeness, -wanted)[-wanted]
