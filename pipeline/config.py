@@ -131,6 +131,7 @@ class Brief(_Checked):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding(_Checked):
     provider: Literal["local", "none"]
+    semantic_dimensions: Annotated[int, Field(ge=129, le=2000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +193,26 @@ class Embedded(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Postgres(_Checked):
+    connections: Positive
+    wait_seconds: Seconds
+    connect_seconds: Factor
+    statement_seconds: Factor
+    write_seconds: Factor
+    cancel_seconds: Seconds
+    safety_seconds: Seconds
+    prepare: bool
+    role: Annotated[str, Field(pattern="^[a-z_][a-z0-9_]{0,62}$")]
+    profile: Literal["plain", "cluster"]
+    exact_rows: Count
+    vector_slack: Positive
+    ef_search: Annotated[int, Field(ge=1, le=1000)]
+    iterative_scan: Literal["strict_order", "relaxed_order"]
+    max_scan_tuples: Positive
+    remembered_accesses: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config(_Checked):
     principal: PrincipalDefault
     recall: Recall
@@ -204,6 +225,7 @@ class Config(_Checked):
     remember: Remember
     limits: Limits
     sqlite: Sqlite
+    postgres: Postgres
     embedded: Embedded
 
 

@@ -32,12 +32,12 @@ class Crews:
         self._orgs: dict[str, tuple[anyio.CapacityLimiter, int]] = {}
 
     @asynccontextmanager
-    async def admitted(self, org: str) -> AsyncIterator[None]:
-        """One of the org's places for a whole recall. Raises `Overloaded` when none comes free in time."""
+    async def admitted(self, org: str, *, within: float) -> AsyncIterator[None]:
+        """One of the org's places for a whole recall. Raises `Overloaded` when none comes free in time, at most `within` seconds."""
         limiter, users = self._orgs.get(org, (anyio.CapacityLimiter(self._per_org), 0))
         self._orgs[org] = (limiter, users + 1)
         try:
-            async with self._place(limiter):
+            async with self._place(limiter, within):
                 yield
         finally:
             limiter, users = self._orgs[org]
@@ -47,18 +47,18 @@ class Crews:
                 self._orgs[org] = (limiter, users - 1)
 
     @asynccontextmanager
-    async def at(self, stage: StageName) -> AsyncIterator[None]:
-        """One of the stage's places. Raises `Overloaded` when none comes free in time."""
-        async with self._place(self._stages[stage]):
+    async def at(self, stage: StageName, *, within: float) -> AsyncIterator[None]:
+        """One of the stage's places. Raises `Overloaded` when none comes free in time, at most `within` seconds."""
+        async with self._place(self._stages[stage], within):
             yield
 
     @asynccontextmanager
-    async def _place(self, limiter: anyio.CapacityLimiter) -> AsyncIterator[None]:
+    async def _place(self, limiter: anyio.CapacityLimiter, within: float) -> AsyncIterator[None]:
         borrower = object()
         try:
             limiter.acquire_on_behalf_of_nowait(borrower)
         except anyio.WouldBlock:
-            with anyio.move_on_after(self._wait_seconds) as waiting:
+            with anyio.move_on_after(min(self._wait_seconds, within)) as waiting:
                 await limiter.acquire_on_behalf_of(borrower)
             if waiting.cancelled_caught:
                 raise Overloaded from None

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.asking import Plan, asked
 from remit.pipeline.authority import AsStated, Authority, Grants, Principal, access_for, default_principal, granted, scope_filter
@@ -19,7 +21,7 @@ from remit.pipeline.crews import Crews
 from remit.pipeline.doctor import Examination, examined
 from remit.pipeline.embedding.local import LocalHash
 from remit.pipeline.envelope import Answer, answered
-from remit.pipeline.errors import ConfigError, RemitError
+from remit.pipeline.errors import ConfigError, InvalidRequest, NotAuthorised
 from remit.pipeline.freshness import Check, FileChecker, Watch
 from remit.pipeline.indexing import Indexer
 from remit.pipeline.items import Item, memory_id
@@ -34,7 +36,7 @@ from remit.pipeline.why import Explanation, explained
 from remit.stages.access import Access
 from remit.stages.ports import Embedder, TokenCounter
 from remit.stages.report import Degradation
-from remit.stages.request import Request
+from remit.stages.request import Request, Source
 
 Clock = Callable[[], datetime]
 
@@ -129,12 +131,15 @@ class Engine:
 
     async def _recalled(self, plan: Plan, principal: Principal | None, trail: Trail) -> tuple[Access | None, Recalled]:
         """The recall inside the access that is granted now. Without an answer from the authority, nothing is asked."""
-        try:
-            grants = await self._grants(principal)
-        except (RemitError, ConfigError):
-            raise
-        except Exception as error:  # noqa: BLE001 - an authority is a host's code: when it fails nothing may be read, and that is an outcome
-            log.error("authority", **{"error.type": type(error).__name__})
+        grants = None
+        with anyio.move_on_after(plan.deadline_seconds):
+            try:
+                grants = await self._grants(principal)
+            except (InvalidRequest, NotAuthorised, ConfigError):
+                raise
+            except Exception as error:  # noqa: BLE001 - an authority is a host's code: when it fails nothing may be read, and that is an outcome
+                log.error("authority", **{"error.type": type(error).__name__})
+        if grants is None:
             return None, Recalled.stopped(fault(None, Code.AUTHORITY))
         access = access_for(grants, plan.narrowing, plan.question.as_of)
         if (refused := _ungranted(access)) is not None:
@@ -148,7 +153,10 @@ def _span_of(plan: Plan) -> AbstractContextManager[Any]:
 
 def _ungranted(access: Access) -> Because | None:
     """A request that asks only for scopes which are not granted is told so, whether or not they hold anything."""
-    if not access.scopes or access.granted is None or any(access.grants(scope) for scope in access.scopes):
+    stated = [access.scopes]
+    if access.sources == {Source.FACT}:
+        stated.append(access.fact_scopes)
+    if not any(scopes and not any(map(access.grants, scopes)) for scopes in stated):
         return None
     return fault(None, Code.UNAUTHORISED, "none of the scopes asked for is granted")
 

@@ -12,6 +12,7 @@ from typing import Any
 from remit.pipeline.asking import Plan
 from remit.pipeline.outcome import Because, Evidence, Outcome, decided
 from remit.pipeline.recall import Recalled
+from remit.pipeline.storage.entry import ALIAS
 from remit.pipeline.trail import StageReport, Trail
 from remit.stages.evidence import Card, Lane, Origin, Ranked, Route
 from remit.stages.generate import Generated
@@ -124,7 +125,7 @@ def mode(generated: Sequence[Generated], reports: Sequence[StageReport], spaces:
         degraded=sorted(each.value for each in degraded),
         embedding={lane.value: Wire(space=space, coverage=_fraction(last, lane)) for lane, space in sorted(spaces.items())},
         near={word: list(close) for word, close in sorted(near.items())},
-        leftOut=list(last.left_out) if last else [],
+        leftOut=[word for word in last.left_out if not word.startswith(ALIAS)] if last else [],
     )
 
 
@@ -165,7 +166,7 @@ def answered(
     reports = trail.reports
     evidence = Evidence(
         fresh=len(cards),
-        full=recalled.page.full,
+        full=recalled.page.full and len(cards) > 0,
         packed=recalled.packed.context.passages if recalled.packed else 0,
         minimum=evidence_minimum,
         context_asked=plan.room.passages > 0,

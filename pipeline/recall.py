@@ -26,7 +26,7 @@ from remit.stages.generate import Generated, Lookup, generate
 from remit.stages.pack import Packed, pack
 from remit.stages.ports import Checker, Embedder, Finder, Reader, TokenCounter
 from remit.stages.rank import RankRules, order, rank
-from remit.stages.report import Staged, StageName
+from remit.stages.report import Staged, StageName, Unbalanced
 from remit.stages.request import Source
 from remit.stages.shares import Page
 from remit.stages.verify import Verified, verify
@@ -78,7 +78,7 @@ async def recall(plan: Plan, access: Access, kit: Kit, trail: Trail) -> Recalled
     shares = {source: kit.config.recall.lane_share.of(source) for source in Source}
     recalled = Recalled(page=Page.of(plan.question.limit, plan.question.sources, shares))
     try:
-        async with kit.crews.admitted(access.org):
+        async with kit.crews.admitted(access.org, within=steps.left()):
             lookup = Lookup(text=plan.question.query, terms=steps.terms, filters=plan.question.filters)
             for _ in range(plan.ceilings[StageName.VERIFY].rounds):
                 hits = await steps.generate(lookup, recalled)
@@ -91,8 +91,12 @@ async def recall(plan: Plan, access: Access, kit: Kit, trail: Trail) -> Recalled
             else:
                 steps.out_of_rounds(recalled)
             await steps.pack(recalled)
+            trail.balance()
     except Overloaded:
         recalled.faults.append(fault(None, Code.OVERLOADED))
+    except Unbalanced as error:
+        log.error("internal", **{"error.type": type(error).__name__})
+        recalled.faults.append(fault(None, Code.INTERNAL))
     except Interrupted:
         recalled.packed = await steps.unpacked(recalled)
     return recalled
@@ -108,6 +112,10 @@ class _Steps:
         self.terms = kit.analyser.asked(
             plan.question.query, alias_longest=words.alias_longest, most_words=words.most_words, part_weight=words.part_weight
         )
+
+    def left(self) -> float:
+        """Seconds left of the request's time."""
+        return max(0.0, self.deadline - anyio.current_time())
 
     async def generate(self, lookup: Lookup, recalled: Recalled) -> Generated:
         # What an earlier round cut off is looked for again now: only what this round cuts stays behind a ceiling.
@@ -206,10 +214,9 @@ class _Steps:
     async def _at(self, stage: StageName, recalled: Recalled, work: Callable[[Ceiling], Awaitable[S]]) -> S:
         """One stage in its crew, its span and what is left of the request's time."""
         try:
-            async with self.kit.crews.at(stage):
-                left = max(0.0, self.deadline - anyio.current_time())
+            async with self.kit.crews.at(stage, within=self.left()):
                 ceiling = self.plan.ceilings[stage]
-                ceiling = replace(ceiling, seconds=min(ceiling.seconds, left))
+                ceiling = replace(ceiling, seconds=min(ceiling.seconds, self.left()))
                 return await self.trail.follow(stage, lambda: work(ceiling))
         except Overloaded:
             recalled.faults.append(fault(stage, Code.OVERLOADED))

@@ -65,13 +65,29 @@ class StageReport:
     outcome: str = "skipped"
     seconds: float = 0.0
 
-    def add(self, staged: Staged[Any]) -> None:
-        self.received += staged.received
-        self.returned += len(staged.kept)
-        self.rejected.update(staged.rejected)
-        self.degraded += [each for each in staged.degraded if each not in self.degraded]
-        self.exhausted = staged.exhausted or self.exhausted
-        self.outcome = "exhausted" if self.exhausted else "done"
+    @classmethod
+    def of(cls, stage: StageName, ceiling: Ceiling, staged: Staged[Any]) -> StageReport:
+        """What one stage did in one round."""
+        return cls(
+            stage=stage,
+            ceiling=ceiling,
+            received=staged.received,
+            returned=len(staged.kept),
+            rejected=Counter(staged.rejected),
+            exhausted=staged.exhausted,
+            degraded=list(staged.degraded),
+            outcome="exhausted" if staged.exhausted else "done",
+        )
+
+    def add(self, later: StageReport) -> None:
+        """What the same stage did in a later round."""
+        self.received += later.received
+        self.returned += later.returned
+        self.rejected.update(later.rejected)
+        self.degraded += [each for each in later.degraded if each not in self.degraded]
+        self.exhausted = later.exhausted or self.exhausted
+        self.outcome = "exhausted" if self.exhausted and later.outcome == "done" else later.outcome
+        self.seconds += later.seconds
 
 
 def attributes(report: StageReport) -> dict[str, str | bool | int | float]:
@@ -102,13 +118,14 @@ class Trail:
         self.reports = {stage: StageReport(stage=stage, ceiling=ceilings[stage]) for stage in StageName}
 
     async def follow(self, stage: StageName, work: Callable[[], Awaitable[S]]) -> S:
-        """Runs one stage inside its span and keeps what it tells, also when it fails or is cancelled."""
-        report = self.reports[stage]
+        """Runs one stage inside its span, which tells of this round, and keeps what it tells, also when it fails or is cancelled."""
+        ceiling = self.reports[stage].ceiling
+        report = StageReport(stage=stage, ceiling=ceiling)
         started = perf_counter()
         with _TRACER.start_as_current_span(stage.value, record_exception=False, set_status_on_exception=False) as span:
             try:
                 staged = await work()
-                report.add(staged)
+                report = StageReport.of(stage, ceiling, staged)
                 return staged
             except anyio.get_cancelled_exc_class():
                 report.outcome = "cancelled"
@@ -117,7 +134,8 @@ class Trail:
                 report.outcome = "unavailable"
                 raise
             finally:
-                report.seconds += perf_counter() - started
+                report.seconds = perf_counter() - started
+                self.reports[stage].add(report)
                 tell(span, report)
 
     def balance(self) -> None:
@@ -145,7 +163,11 @@ def root_span(sources: Sequence[str], limit: int, profile: str) -> Iterator[Span
         "remit.profile": profile,
     }
     with _TRACER.start_as_current_span(ROOT, attributes=first, record_exception=False, set_status_on_exception=False) as span:
-        yield span
+        try:
+            yield span
+        except anyio.get_cancelled_exc_class():
+            span.set_attribute("remit.outcome", "cancelled")
+            raise
 
 
 def finish(span: Span, outcome: str, returned: int) -> None:

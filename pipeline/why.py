@@ -117,21 +117,33 @@ async def _lost_early(
 
 async def _measured(wanted: MemoryId, generated: Generated, plan: Plan, access: Access, store: Store) -> Explanation | None:
     """What the lanes saw in its passages, beside what they had to see."""
-    scores = generated.scores
-    if scores is None:
+    if generated.scores is None:
         return None
-    outlines = await store.outlines(scores.keys.tolist(), access)
+    seen = np.unique(np.concatenate([generated.scores.keys, *(each.keys for each in generated.proposals)]))
+    outlines = await store.outlines(seen.tolist(), access)
     own = [key for key, outline in outlines.items() if outline.memory == wanted]
     if not own:
         return None
-    mine = np.isin(scores.keys, own)
-    share = float(scores.shares[mine].max())
-    numbers: dict[str, Number] = {"share": share, "shareNeeded": plan.selection.lexical, "bm25": float(scores.scores[mine].max())}
+    numbers = _shares(own, generated, plan)
     if any(np.isin(each.keys, own).any() for each in generated.proposals):
         return Explanation(id=str(wanted), stage=StageName.GENERATE, reason=Reason.OVER_CEILING.value, numbers=numbers)
-    strong = share >= plan.selection.lexical or bool(scores.aliased[mine].any())
-    reason = Reason.FILTERED if strong else Reason.WEAK
+    filtered = generated.eligible is not None and not np.isin(own, generated.eligible).any()
+    reason = Reason.FILTERED if filtered else Reason.WEAK
     return Explanation(id=str(wanted), stage=StageName.GENERATE, reason=reason.value, numbers=numbers)
+
+
+def _shares(own: Sequence[int], generated: Generated, plan: Plan) -> dict[str, Number]:
+    """Its share of the question's information beside the share that was needed; nothing when no word stands in it."""
+    scores = generated.scores
+    if scores is None or not (mine := np.isin(scores.keys, own)).any():
+        return {}
+    eligible = slice(None) if generated.eligible is None else np.isin(scores.keys, generated.eligible)
+    best = float(scores.shares[eligible].max(initial=0.0))
+    return {
+        "share": float(scores.shares[mine].max()),
+        "shareNeeded": plan.selection.share_needed(best),
+        "bm25": float(scores.scores[mine].max()),
+    }
 
 
 def _stopped_at(recalled: Recalled) -> StageName | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 import numpy as np
+from numpy.typing import NDArray
 
 from remit.stages.access import Access
 from remit.stages.bm25 import Scored, Words
@@ -20,6 +21,9 @@ from remit.stages.report import Degradation, Reason, Staged
 from remit.stages.request import Filters, Source
 from remit.stages.selection import Selection
 from remit.stages.terms import Terms
+
+EMBEDDING_PART = 0.5
+"""The part of the stage's time that the question's vectors may take, so that words are looked up also when a provider hangs."""
 
 STORE_PART = 0.9
 """The part of the stage's time a store may use, so that what it had found by then can still be told."""
@@ -40,7 +44,8 @@ class Lookup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated(Staged[Hit]):
     """The hits, and how they were found: `routes` says `ran` or why not; `near` the words tried for an unknown one;
-    `left_out` the words too common to look up; `thresholds` what each vector lane had to reach; `scores` of all that held a word.
+    `left_out` the words too common to look up; `thresholds` what each vector lane had to reach; `scores` of all that held a word;
+    `eligible` the passages that passed the filters (None: all do).
     `coverage` is, for each vector lane, how many passages in reach have a vector of its space, and how many there are."""
 
     routes: Mapping[Route, str] = field(default_factory=dict)
@@ -49,6 +54,7 @@ class Generated(Staged[Hit]):
     left_out: tuple[str, ...] = ()
     thresholds: Mapping[Lane, float] = field(default_factory=dict)
     scores: Scored | None = None
+    eligible: NDArray[np.int64] | None = None
     proposals: tuple[Proposed, ...] = ()
 
 
@@ -69,20 +75,21 @@ async def generate(
     """
     if ceiling.items <= 0 or ceiling.seconds <= 0:
         return Generated(received=0, kept=(), exhausted=Limit.ITEMS if ceiling.items <= 0 else Limit.SECONDS)
-    with anyio.move_on_after(ceiling.seconds):
-        probes, failed = await _probes(lookup.text, embedders)
+    with anyio.move_on_after(ceiling.seconds) as time:
+        probes, failed = await _probes(lookup.text, embedders, ceiling.seconds * EMBEDDING_PART)
         wanted = Wanted(
             words=_looked_up(lookup.terms),
             probes=probes,
             filters=lookup.filters,
             rows=ceiling.items,
             postings=postings,
-            seconds=ceiling.seconds * STORE_PART,
+            seconds=_left(time) * STORE_PART,
             without=lookup.seen,
         )
         found = await finder.find(wanted, access)
         if lookup.seen:
             found = replace(found, dead={})  # counted in the first round
+        wanted = replace(wanted, seconds=_left(time) * STORE_PART)
         near, found = await _with_near_words(lookup.terms, found, wanted, finder=finder, access=access, words=words)
         scores = lexical(lookup.terms, found, near, words)
         thresholds = {each.lane: selection.threshold(each.lane, found.compared.get(each.lane, 0), each.vector.size) for each in probes}
@@ -100,25 +107,37 @@ async def generate(
             left_out=found.left_out,
             thresholds=thresholds,
             scores=scores,
+            eligible=found.eligible,
             proposals=proposals,
         )
     return Generated(received=0, kept=(), exhausted=Limit.SECONDS)
 
 
-async def _probes(text: str, embedders: Sequence[Embedder]) -> tuple[tuple[Probe, ...], bool]:
-    """The question's vector in each stream, embedded once; an embedder that fails or answers nonsense costs its stream only."""
-    probes, failed = [], False
-    for embedder in embedders:
-        try:
-            vector = np.asarray((await embedder.embed([text]))[0], dtype=np.float32)
-        except Exception:  # noqa: BLE001 - any fault of a provider, told as `embedding_failed`: words must still answer
-            failed = True
-            continue
-        if vector.shape != (embedder.dimensions,) or not np.isfinite(vector).all():
-            failed = True
-        elif vector.any():
-            probes.append(Probe(lane=embedder.lane, space=embedder.space, vector=vector))
-    return tuple(probes), failed
+async def _probes(text: str, embedders: Sequence[Embedder], seconds: float) -> tuple[tuple[Probe, ...], bool]:
+    """The question's vector in each stream, embedded once, and whether a stream failed or came too late."""
+    vectors: list[NDArray[np.float32] | None] = []
+    with anyio.move_on_after(seconds):
+        for embedder in embedders:
+            vectors.append(await _vector(text, embedder))
+    probes = [
+        Probe(lane=embedder.lane, space=embedder.space, vector=vector)
+        for embedder, vector in zip(embedders, vectors, strict=False)
+        if vector is not None and vector.any()
+    ]
+    return tuple(probes), len(vectors) < len(embedders) or any(vector is None for vector in vectors)
+
+
+async def _vector(text: str, embedder: Embedder) -> NDArray[np.float32] | None:
+    """One vector for the question, or None when the embedder fails or answers anything else: that costs its stream only."""
+    try:
+        answer = np.asarray(await embedder.embed([text]))
+    except Exception:  # noqa: BLE001 - any fault of a provider, told as `embedding_failed`: words must still answer
+        return None
+    if answer.shape != (1, embedder.dimensions) or answer.dtype.kind != "f":
+        return None
+    with np.errstate(over="ignore"):
+        vector: NDArray[np.float32] = answer[0].astype(np.float32)
+    return vector if np.isfinite(vector).all() else None
 
 
 def _looked_up(terms: Terms) -> tuple[str, ...]:
@@ -128,22 +147,36 @@ def _looked_up(terms: Terms) -> tuple[str, ...]:
 async def _with_near_words(
     terms: Terms, found: Found, wanted: Wanted, *, finder: Finder, access: Access, words: Words
 ) -> tuple[dict[str, tuple[str, ...]], Found]:
-    """For words that stand nowhere in scope: the caller's own near words, and where those stand."""
+    """For words that stand nowhere in scope: the caller's own near words, and where those stand. Without them when they come too late."""
     unknown = [term.text for term in terms.words if not term.stop and _unknown(term.text, found) and edits_allowed(term.text, words)]
     if not unknown or not words.near_most or found.exhausted is Limit.SECONDS:
         return {}, found
     shortest = min(len(word) - edits_allowed(word, words) for word in unknown)
     longest = max(len(word) + edits_allowed(word, words) for word in unknown)
-    vocabulary = await finder.vocabulary(shortest, longest, access)
-    guesses = {word: close for word in unknown if (close := near_words(word, vocabulary, words))}
-    if not guesses:
-        return {}, found
-    more = tuple(sorted({word for close in guesses.values() for word in close} - found.postings.keys()))
-    room = wanted.postings - sum(each.keys.size for each in found.postings.values())
-    nearby = await finder.find(replace(wanted, words=more, probes=(), postings=max(0, room)), access)
+    guesses: dict[str, tuple[str, ...]] = {}
+    nearby = Found(exhausted=Limit.SECONDS)
+    with anyio.move_on_after(wanted.seconds):
+        vocabulary = await finder.vocabulary(shortest, longest, access)
+        guesses = {word: close for word in unknown if (close := near_words(word, vocabulary, words))}
+        if not guesses:
+            return {}, found
+        more = tuple(sorted({word for close in guesses.values() for word in close} - found.postings.keys()))
+        room = wanted.postings - sum(each.keys.size for each in found.postings.values())
+        nearby = await finder.find(replace(wanted, words=more, probes=(), postings=max(0, room)), access)
     postings: dict[str, Postings] = {**found.postings, **nearby.postings}
     near = {word: standing for word, close in guesses.items() if (standing := tuple(each for each in close if _stands(each, postings)))}
-    return near, replace(found, postings=postings, left_out=found.left_out + nearby.left_out, exhausted=found.exhausted or nearby.exhausted)
+    return near, replace(
+        found,
+        postings=postings,
+        left_out=found.left_out + nearby.left_out,
+        degraded=tuple(dict.fromkeys(found.degraded + nearby.degraded)),
+        exhausted=found.exhausted or nearby.exhausted,
+    )
+
+
+def _left(time: anyio.CancelScope) -> float:
+    """Seconds until the stage's time is over."""
+    return max(0.0, time.deadline - anyio.current_time())
 
 
 def _unknown(word: str, found: Found) -> bool:

@@ -75,10 +75,8 @@ def proposed_by_words(scores: Scored, found: Found, selection: Selection, *, phr
     What the filters leave out is counted once, in the first round; later rounds leave out what was seen as well.
     """
     eligible = np.ones(scores.keys.size, dtype=np.bool_) if found.eligible is None else np.isin(scores.keys, found.eligible)
-    best = scores.shares[eligible].max(initial=0.0)
-    strong = scores.aliased | phrased
-    if best >= selection.lexical:
-        strong = strong | (scores.shares >= selection.lexical_of_best * best)
+    needed = selection.share_needed(float(scores.shares[eligible].max(initial=0.0)))
+    strong = scores.aliased | phrased | (scores.shares >= needed)
     proposals = []
     for index, source in enumerate(SOURCES):
         here = scores.sources == index

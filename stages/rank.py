@@ -35,7 +35,7 @@ async def rank(candidates: Sequence[Candidate], *, rules: RankRules, ceiling: Ce
     """
     if ceiling.seconds <= 0:
         over = {Reason.OVER_CEILING: len(candidates)} if candidates else {}
-        return Staged(received=len(candidates), kept=(), rejected=over, exhausted=Limit.SECONDS)
+        return Staged(received=len(candidates), kept=(), rejected=over, exhausted=Limit.SECONDS if candidates else None)
     looked_at, over_ceiling = candidates[: ceiling.items], candidates[ceiling.items :]
     ranked = [_ranked(passages, rules) for passages in _by_memory(looked_at).values()]
     ranked.sort(key=lambda each: order(each, rules.tie_break_order))

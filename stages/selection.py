@@ -44,6 +44,10 @@ class Selection:
     floor: Floors
     chance: Chance
 
+    def share_needed(self, best: float) -> float:
+        """The share a passage must carry when the best one carries `best`: a part of that, or more than any has if it is too little."""
+        return self.lexical_of_best * best if best >= self.lexical else self.lexical
+
     def threshold(self, lane: Lane, compared: int, dimensions: int) -> float:
         """The similarity a passage must reach in this vector lane when `compared` passages of `dimensions` are looked at."""
         if lane is Lane.SEMANTIC:

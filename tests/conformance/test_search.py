@@ -8,7 +8,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from conformance.answers import filled, found
-from conformance.worlds import EVERYTHING, NOW, SPACE, direction, memory, seen_from, wanting
+from conformance.worlds import EVERYTHING, NOW, SPACE, WHOLE, direction, memory, seen_from, wanting
 
 from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN, Store
 from remit.stages.ceiling import Limit
@@ -177,15 +177,18 @@ async def test_a_vector_without_direction_is_near_to_nothing(store: Store, vecto
     assert await store.coverage(SPACE, EVERYTHING) == (1, 2)
 
 
-async def test_vectors_of_another_space_or_length_are_never_compared(store: Store) -> None:
-    await filled(store, [memory("one", "x", degrees=0)])
+@pytest.mark.parametrize("rows", [1, WHOLE])
+@pytest.mark.parametrize("filters", [Filters(), Filters(created_from=NOW)], ids=["unfiltered", "filtered"])
+async def test_vectors_of_another_space_or_length_are_never_compared(store: Store, rows: int, filters: Filters) -> None:
+    await filled(store, [memory("one", "x", degrees=0), memory("two", "x", degrees=9)])
     longer = Probe(lane=Lane.LOCAL, space=SPACE, vector=np.ones(3, dtype=np.float32))
     elsewhere = Probe(lane=Lane.SEMANTIC, space="other:2", vector=direction(0))
 
-    answer = await store.find(replace(wanting(), probes=(longer, elsewhere)), EVERYTHING)
+    answer = await store.find(replace(wanting(filters=filters, rows=rows), probes=(longer, elsewhere)), EVERYTHING)
 
     assert answer.neighbours == ()
-    assert answer.routes[Route.SEMANTIC_EXACT] == RAN
+    assert answer.routes == {Route.LEXICAL: NOTHING_ASKED, Route.LOCAL_EXACT: RAN, Route.SEMANTIC_EXACT: RAN}
+    assert answer.compared == {Lane.LOCAL: 2, Lane.SEMANTIC: 0}
 
 
 TAGGED = [memory("one", "red", tags=("x", "y")), memory("two", "red", tags=("y", "x%")), memory("three", "red")]

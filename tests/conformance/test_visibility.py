@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
+from itertools import product
 
 import pytest
-from conformance.answers import accesses, everything_told, filled, found, names_of, plain_words, populations, searches
+from conformance.answers import JUST_BEFORE, accesses, everything_told, filled, found, names_of, plain_words, populations, searches
 from conformance.conftest import Open
 from conformance.worlds import EVERYTHING, NOW, SPACE, memory, seen_from, wanting
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +18,7 @@ from remit.pipeline.storage.store import Store
 from remit.stages.access import Access, Approval
 from remit.stages.evidence import MemoryId, PassageId
 from remit.stages.ports import Wanted
-from remit.stages.request import Source
+from remit.stages.request import Filters, Source, TagFilter
 
 pytestmark = pytest.mark.anyio
 several = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -76,6 +78,64 @@ async def test_every_store_tells_what_the_plainest_one_tells(
         assert await everything_told(store, access, names, wanted) == await everything_told(oracle, access, names, wanted)
         assert await store.records(None, 100) == await oracle.records(None, 100)
         assert await store.faults() == []
+
+
+def crowd() -> list[Entry]:
+    """Of each source, what stands in reach, far from the question; and nearer to it, everything that does not, or may not be seen."""
+    entries = []
+    for source in Source:
+        standing = {"global": {}, "alpha": {"scope": "project:alpha"}, "tagged": {"tags": ("x",), "valid_from": NOW}}
+        for at, (name, stated) in enumerate(standing.items()):
+            entries.append(memory(name, "red fox", source=source, degrees=40 + at, pinned=at == 0, **stated))
+        hidden = {
+            "beta": {"scope": "project:beta"},
+            "origin": {"project": "beta"},
+            "talk": {"conversation": "42"},
+            "theirs": {"org": "other"},
+            "over": {"valid_until": NOW},
+            "expired": {"expires_at": NOW},
+            "early": {"valid_from": NOW + timedelta(microseconds=1)},
+            "proposed": {"approval": Approval.PROPOSED},
+            "old": {},
+        }
+        for at, (name, stated) in enumerate(hidden.items()):
+            text = f"red fox {name}s" if at % 2 else "red fox"
+            entries.append(memory(name, text, source=source, degrees=at, pinned=True, tags=("x",), created_at=NOW, **stated))
+        entries.append(memory("new", "red", source=source, degrees=60, supersedes=(MemoryId(source, "old"),), created_at=JUST_BEFORE))
+    return entries
+
+
+LOOKS = [
+    seen_from(granted=["project:alpha"]),
+    seen_from(),
+    seen_from(granted=["project:alpha"], sources=frozenset({Source.DOC, Source.FACT})),
+    seen_from(granted=["project:alpha"], scopes=frozenset({"project:alpha"})),
+    seen_from(granted=["project:alpha"], fact_scopes=frozenset({"project:alpha"})),
+    seen_from(granted=None, scopes=frozenset({"global", "project:alpha"}), sources=frozenset({Source.SESSION})),
+    seen_from(granted=None, fact_scopes=frozenset()),
+    seen_from("other"),
+]
+FILTERS = [
+    Filters(),
+    Filters(phrases=("red fox",)),
+    Filters(phrases=("red",), created_from=NOW),
+    Filters(tags=TagFilter(all=("x",))),
+    Filters(tags=TagFilter(any=("x", "y"))),
+    Filters(created_until=NOW),
+]
+
+
+async def test_in_a_crowd_of_what_may_not_be_found_every_way_to_search_finds_the_same(open_other: Open, open_oracle: Open) -> None:
+    names = names_of(crowd())
+    async with open_other() as store, open_oracle() as oracle:
+        await filled(store, crowd())
+        await filled(oracle, crowd())
+        for access, filters in product(LOOKS, FILTERS):
+            for rows, postings in ((1, 4), (2, 12), (100, 100)):
+                wanted = wanting("red", "fox", near=0, filters=filters, rows=rows, postings=postings)
+                assert await found(store, wanted, access) == await found(oracle, wanted, access)
+        for access in LOOKS:
+            assert await everything_told(store, access, names, wanting()) == await everything_told(oracle, access, names, wanting())
 
 
 SCOPES = ["project:alpha", "project:alpha2", "project:alpha-b", "project:Alpha", "project:alph_", "project:alph%", "project:alpha\x00b"]

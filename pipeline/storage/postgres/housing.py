@@ -66,6 +66,8 @@ def ours(folder: Path) -> None:
         raise StorageUnavailable(f"The folder cannot be made or opened: {error.strerror}.") from None
     try:
         _settle(descriptor, fresh=not set(os.listdir(folder)) - UNMARKED)
+    except StorageUnavailable:
+        raise
     except OSError as error:
         raise StorageUnavailable(f"The folder cannot be used: {error.strerror}.") from None
     finally:
@@ -81,7 +83,10 @@ def _settle(descriptor: int, *, fresh: bool) -> None:
             raise StorageUnavailable("Others may write in the folder: look at what they did, then chmod 700 it.")
         os.fchmod(descriptor, 0o700)
     if folder.st_uid == 0:
-        give(descriptor, SERVER_UID, SERVER_UID)
+        try:
+            give(descriptor, SERVER_UID, SERVER_UID)
+        except OSError:
+            raise StorageUnavailable("Postgres refuses root, who cannot hand files to another user here: be an ordinary user.") from None
 
 
 def housed(folder: Path, binaries: Binaries) -> House:

@@ -43,7 +43,6 @@ PORT = 5432
 
 _NAP = 0.02
 _COMPLAINT = re.compile(r"(?:FATAL|PANIC|error): +(.*)")
-_DAMAGED = "Its data folder is not one of this version: put a copy of it in its place."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +90,19 @@ class Keeper:
         """All of a keeper's life."""
         try:
             self._open_log()
-            self._write(MARK, {"madeBy": "remit", "postgres": self._order.major})
+            if not (self._folder / MARK).exists():
+                self._write(MARK, {"madeBy": "remit", "postgres": self._order.major})
             self._tidy()
             self._initialise()
             self._become_user()
             self._serve()
         except Trouble as trouble:
+            with suppress(OSError):
+                print(trouble, file=sys.stderr, flush=True)  # noqa: T201 - for the log: a server that came up before has no other reader
             self._report(fact=str(trouble), theirs=trouble.theirs)
         except OSError as error:
-            traceback.print_exc()
+            with suppress(OSError):
+                traceback.print_exc()
             self._report(fact=plain(error.strerror or ""), theirs=False)
         finally:
             if self._order.runtime:
@@ -258,7 +261,7 @@ class Keeper:
     def _forget_the_dead(self) -> None:
         """Removes the notes of a killed server: the number in them may belong to another process by now, and postgres would not start."""
         if sys.platform == "linux":
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError, IndexError):
                 if os.path.samefile(f"/proc/{self._postmaster()[0]}/cwd", self._data):
                     raise Trouble("Another Postgres runs on its data: stop that one.")
             (self._data / "postmaster.pid").unlink(missing_ok=True)
@@ -288,7 +291,7 @@ class Keeper:
             # /dev/shm is 64 MB in many containers, and building a vector index side by side needs more.
             settings["dynamic_shared_memory_type"] = "sysv"
         if not self._order.durable:
-            settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+            settings |= {"fsync": "off", "full_page_writes": "off"}
         return settings
 
     def _comes_up(self, server: subprocess.Popen[bytes]) -> bool:
@@ -355,8 +358,8 @@ def plain(told: str) -> str:
         return "The disk is full: make room and try again."
     if "Permission denied" in told or "Operation not permitted" in told or "Read-only file system" in told:
         return "The folder may not be used by the server's user: look at its owner and modes, and at the system's limits on this process."
-    complaints = _COMPLAINT.findall(told)
-    return f"Postgres did not start: {complaints[-1] if complaints else 'its log may say why'} (see {LOG} in the folder)."
+    complaints = _COMPLAINT.findall(told) or told.strip().splitlines() or ["it did not say why"]
+    return f"Postgres did not start: {complaints[-1]} (see {LOG} in the folder)."
 
 
 def _named(uid: int) -> bool:

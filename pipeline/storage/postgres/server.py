@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 from urllib.parse import quote
 
@@ -156,14 +157,32 @@ async def _launch(folder: Path, binaries: Binaries, settings: Embedded, *, durab
     order = json.dumps(asdict(_order(folder, binaries.major, house, settings, durable=durable)))
     line = [sys.executable, "-I", "-S", keeper.__file__, order]
     try:
-        done = await anyio.run_process(line, stderr=None, check=False, pass_fds=[lock.fileno()], start_new_session=True)
-        report = json.loads(done.stdout)
-    except (OSError, ValueError):
-        report = {"fact": f"Its keeper could not be started: see {keeper.LOG} in the folder.", "theirs": False}
+        _raise_reported(await _report_of(line, lock))
+    except BaseException:
         if house.runtime:
             shutil.rmtree(house.runtime, ignore_errors=True)
-    if report:
-        raise (ConfigError if report["theirs"] else StorageUnavailable)(report["fact"])
+        raise
+
+
+async def _report_of(line: list[str], lock: Lock) -> bytes:
+    """What a new keeper says. It gets nothing of ours but the lock and what its Python may need: no secrets, no standard input."""
+    plain = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
+    try:
+        done = await anyio.run_process(
+            line, stdin=DEVNULL, stderr=None, check=False, env=plain, pass_fds=[lock.fileno()], start_new_session=True
+        )
+    except OSError as error:
+        raise StorageUnavailable(f"Its keeper could not be started: {error.strerror}.") from None
+    return done.stdout
+
+
+def _raise_reported(report: bytes) -> None:
+    try:
+        what = json.loads(report)
+    except ValueError:
+        raise StorageUnavailable(f"Its keeper could not be started: see {keeper.LOG} in the folder.") from None
+    if what:
+        raise (ConfigError if what["theirs"] else StorageUnavailable)(what["fact"])
 
 
 def _order(folder: Path, major: int, house: House, settings: Embedded, *, durable: bool) -> Order:

@@ -1,7 +1,16 @@
 -- Memories, their passages and the indexes that follow them. Everything is keyed by org, so that one org can live on one node.
 -- Times are microseconds since 1970 in UTC; NULL is open. A passage stands when it is approved, not superseded, and :now is
 -- inside valid_from … valid_until, the latter being the earlier of the memory's valid_until and expires_at.
--- Names sort and compare by code point. What a store needs for vectors is made beside this file, by `vectors.sql`.
+-- Names sort and compare by code point. What is needed for vectors is in `vectors.sql`, who may see what in `policies.sql`.
+
+CREATE SCHEMA IF NOT EXISTS remit;
+
+-- The migrations this store had.
+CREATE TABLE remit.migration (
+    number bigint PRIMARY KEY,
+    name text NOT NULL,
+    checksum text NOT NULL
+);
 
 -- What belongs to the store as a whole.
 CREATE TABLE remit.setting (
@@ -9,9 +18,10 @@ CREATE TABLE remit.setting (
     value text NOT NULL
 );
 
--- Folders and files in which `file:` origins may be read.
+-- Folders and files in which `file:` origins may be read. digest stands for a path in the index, which has no room for long ones.
 CREATE TABLE remit.root (
-    path text COLLATE "C" PRIMARY KEY
+    digest text PRIMARY KEY,
+    path text COLLATE "C" NOT NULL
 );
 
 -- Which orgs have ever written here.
@@ -27,7 +37,7 @@ CREATE TABLE remit.grants (
     PRIMARY KEY (org, actor, scope)
 );
 
--- Whoever may read one memory of a shelf may read all of it. Origins are whole scope names, '' for none.
+-- Whoever may read one memory of a shelf may read all of it. Origins are whole scope names, '' for none; place is a hash of the four.
 -- passages, words and vectors (JSON: space → number) count what stands at every time; what is bound to a time is counted when it is
 -- asked for.
 CREATE TABLE remit.shelf (
@@ -37,12 +47,15 @@ CREATE TABLE remit.shelf (
     source text COLLATE "C" NOT NULL,
     project text COLLATE "C" NOT NULL,
     conversation text COLLATE "C" NOT NULL,
+    place text NOT NULL,
     passages bigint NOT NULL DEFAULT 0,
     words bigint NOT NULL DEFAULT 0,
     vectors text NOT NULL DEFAULT '{}',
     PRIMARY KEY (org, id),
-    UNIQUE (org, scope, source, project, conversation)
+    UNIQUE (org, place)
 );
+
+CREATE INDEX shelf_by_scope ON remit.shelf (org, scope);
 
 -- stated holds as JSON what its owner said besides: see `rows.stated`.
 CREATE TABLE remit.memory (
@@ -138,14 +151,17 @@ CREATE TABLE remit.posting (
 CREATE INDEX posting_dead ON remit.posting (org, word, shelf)
 WHERE superseded OR valid_from IS NOT NULL OR valid_until IS NOT NULL;
 
--- The plain words of a shelf, for near words.
+-- The plain words of a shelf, for near words; whole is a word that is too long for the index, where its hash stands for it.
 CREATE TABLE remit.vocabulary (
     org text COLLATE "C" NOT NULL,
     shelf bigint NOT NULL,
-    letters bigint NOT NULL,
     word text COLLATE "C" NOT NULL,
-    PRIMARY KEY (org, shelf, letters, word)
+    letters bigint NOT NULL,
+    whole text,
+    PRIMARY KEY (org, shelf, word)
 );
+
+CREATE INDEX vocabulary_by_length ON remit.vocabulary (org, shelf, letters);
 
 -- The unstemmed words of approved passages in their order, with single spaces between and around, for phrases.
 CREATE TABLE remit.phrase (
@@ -155,63 +171,3 @@ CREATE TABLE remit.phrase (
     plain text NOT NULL,
     PRIMARY KEY (org, shelf, passage)
 );
-
--- Authority. app.org and app.scopes are set by the engine for one transaction; unset, empty or made up they match nothing.
--- app.scopes holds whole scope names, parted by the character U+001F, or '*' for every scope of the org. Nothing here raises.
--- A subselect is evaluated once for a statement, not once for a row.
-CREATE POLICY own ON remit.shelf USING (
-    org = nullif(current_setting('app.org', true), '')
-    AND ((SELECT current_setting('app.scopes', true) = '*') OR (
-        scope IN (SELECT unnest(string_to_array(current_setting('app.scopes', true), E'\x1f')))
-        AND (project = '' OR project IN (SELECT unnest(string_to_array(current_setting('app.scopes', true), E'\x1f'))))
-        AND (conversation = '' OR conversation IN (SELECT unnest(string_to_array(current_setting('app.scopes', true), E'\x1f'))))
-    ))
-);
-
--- The shelves of a subselect are those that the policy above lets through.
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY ARRAY['memory', 'tag', 'passage', 'posting', 'vocabulary', 'phrase'] LOOP
-        EXECUTE format($policy$
-            CREATE POLICY own ON remit.%I USING (
-                org = nullif(current_setting('app.org', true), '')
-                AND ((SELECT current_setting('app.scopes', true) = '*') OR shelf IN (
-                    SELECT s.id FROM remit.shelf AS s
-                    WHERE s.org = nullif(current_setting('app.org', true), '')
-                        AND s.scope = ANY ((SELECT string_to_array(current_setting('app.scopes', true), E'\x1f'))::text[])
-                ))
-            )
-        $policy$, name);
-    END LOOP;
-END
-$$;
-
--- Receipts, orgs and grants belong to the org as a whole; grants are changed by who holds all of it.
-CREATE POLICY own ON remit.receipt USING (
-    org = nullif(current_setting('app.org', true), '') AND nullif(current_setting('app.scopes', true), '') IS NOT NULL
-);
-CREATE POLICY own ON remit.tenant USING (
-    org = nullif(current_setting('app.org', true), '') AND nullif(current_setting('app.scopes', true), '') IS NOT NULL
-);
-CREATE POLICY own ON remit.grants USING (org = nullif(current_setting('app.org', true), '') AND current_setting('app.scopes', true) = '*');
-
--- The host's own affairs: nothing of a tenant is in them. The owner alone may change them, and list the orgs; roots may be added to.
-CREATE POLICY host ON remit.tenant FOR SELECT TO CURRENT_USER USING (true);
-CREATE POLICY host ON remit.setting TO CURRENT_USER USING (true);
-CREATE POLICY host ON remit.migration TO CURRENT_USER USING (true);
-CREATE POLICY told ON remit.setting FOR SELECT USING (true);
-CREATE POLICY told ON remit.migration FOR SELECT USING (true);
-CREATE POLICY told ON remit.root FOR SELECT USING (true);
-CREATE POLICY added ON remit.root FOR INSERT WITH CHECK (true);
-
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOR name IN SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = 'remit' LOOP
-        EXECUTE format('ALTER TABLE remit.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', name);
-    END LOOP;
-END
-$$;

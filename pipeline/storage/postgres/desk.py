@@ -1,0 +1,126 @@
+"""The desk: where transactions are begun, each on a lent line, on somebody's behalf and inside a time, and where safety is looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from psycopg.pq.abc import PGresult
+
+from remit.pipeline.config import Postgres
+from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
+from remit.pipeline.storage.postgres import failures
+from remit.pipeline.storage.postgres.identity import READING, WRITING, Identity, Terms, confirmed, opening
+from remit.pipeline.storage.postgres.line import OUT_OF_TIME, Answers, Line
+from remit.pipeline.storage.postgres.means import Means
+from remit.pipeline.storage.postgres.pool import Pool
+from remit.pipeline.storage.postgres.statements import Command, Statement
+
+GRACE = 0.1
+"""Seconds the server has to end a statement that reached its limit before we end it."""
+
+
+class Desk:
+    """What the parts of a store share: the pool, the statements, the settings, and what the database was last seen to be."""
+
+    def __init__(self, pool: Pool, sql: Mapping[str, Statement], settings: Postgres) -> None:
+        self.pool = pool
+        self.sql = sql
+        self.settings = settings
+        self.means = Means()
+
+    def command(self, name: str, **values: Any) -> Command:
+        return self.sql[name].given(values)
+
+    @property
+    def role(self) -> str | None:
+        return self.settings.role if self.settings.profile == "plain" else None
+
+    @asynccontextmanager
+    async def reading(self, identity: Identity, *, until: float | None = None, host: bool = False) -> AsyncIterator[Transaction]:
+        """One moment of the store, for the shorter of `statementSeconds` and the time until `until`.
+
+        `host` leaves the role that logged in, for what only the owner may do. Raises `Overloaded` when no line comes free.
+        """
+        seconds = self.settings.statement_seconds
+        async with self._transaction(READING, identity, seconds if until is None else until - anyio.current_time(), host) as transaction:
+            yield transaction
+
+    @asynccontextmanager
+    async def writing(self, identity: Identity, *, host: bool = False) -> AsyncIterator[Transaction]:
+        """A transaction that is rolled back unless its last statement was COMMIT."""
+        async with self._transaction(WRITING, identity, self.settings.write_seconds, host) as transaction:
+            yield transaction
+
+    @asynccontextmanager
+    async def _transaction(self, begin: str, identity: Identity, seconds: float, host: bool) -> AsyncIterator[Transaction]:
+        until = anyio.current_time() + seconds
+        async with self.pool.line(until) as line:
+            try:
+                yield Transaction(self, line, begin, identity, until, host)
+            finally:
+                line.part()
+
+
+class Transaction:
+    """A transaction on its line; it begins with the first question."""
+
+    def __init__(self, desk: Desk, line: Line, begin: str, identity: Identity, until: float, host: bool) -> None:
+        self._desk = desk
+        self._line = line
+        self._begin = begin
+        self._identity = identity
+        self._until = until
+        self._host = host
+        self._begun = False
+        self._looking_since: float | None = None
+
+    @property
+    def line(self) -> Line:
+        return self._line
+
+    async def ask(self, commands: Sequence[Command]) -> Answers:
+        """All answers, in one round trip. Raises what a statement ran into as `StorageUnavailable`, `UnsafeStorage` for what is unsafe."""
+        answers = await self.tried(commands)
+        if answers.failure is not None:
+            raise failures.told(answers.failure.sqlstate)
+        return answers
+
+    async def tried(self, commands: Sequence[Command]) -> Answers:
+        """The answers up to the first failure, which is told beside them; after that nothing more may be asked."""
+        first = [] if self._begun else self._first()
+        self._begun = True
+        if self._until <= anyio.current_time():
+            return Answers(failure=OUT_OF_TIME)
+        answers = await self._line.exchange([*first, *commands], until=self._until + GRACE)
+        if first:
+            begun, answers.results = answers.results[: len(first)], answers.results[len(first) :]
+            if len(begun) == len(first):
+                self._look(begun)
+            elif answers.failure is None:
+                raise StorageUnavailable(failures.LOST)
+        return answers
+
+    def _first(self) -> list[Command]:
+        desk = self._desk
+        self._terms = Terms(role=None if self._host else desk.role, vectors_in=desk.means.schema)
+        seconds, now = self._until - anyio.current_time(), anyio.current_time()
+        first = [*opening(self._line, self._begin, self._identity, self._terms, max(0.001, seconds)), desk.command("who")]
+        if not self._host and now - self._line.checked >= desk.settings.safety_seconds:
+            self._looking_since = now
+            first += [desk.command("hazards", may_log_in=desk.settings.profile == "cluster"), desk.command("means")]
+        return first
+
+    def _look(self, begun: Sequence[PGresult]) -> None:
+        """Sees on whose behalf this is, and whether it is safe when that was asked."""
+        who = begun[-1] if self._looking_since is None else begun[-3]
+        confirmed([who.get_value(0, column) for column in range(3)], self._identity, self._terms)
+        if self._looking_since is not None:
+            hazards, means = begun[-2].get_value(0, 0), begun[-1].get_value(0, 0)
+            if hazards is not None:
+                raise UnsafeStorage("; ".join(json.loads(hazards)) + ".")
+            self._desk.means = Means.told(means)
+            self._line.checked = self._looking_since

@@ -1,0 +1,56 @@
+"""Failures: what Postgres reports, told plainly and without its text, which may hold statements, rows and addresses."""
+
+from __future__ import annotations
+
+from remit.pipeline.crews import Overloaded
+from remit.pipeline.errors import RemitError, StorageUnavailable
+
+CANCELED = "57014"
+LOST = "The connection was lost: try again."
+
+_SENTENCES = {
+    "08": LOST,
+    "22023": "Its restricted role is not there: run `remit init` with an owner's DSN.",
+    "25006": "It takes no writes now: it is read-only.",
+    "26": "A prepared statement was lost on the way: set postgres.prepare to false behind a pooler that does not keep them.",
+    "40": "Another writer was in the way: try again.",
+    "42501": "Its role may not do this: run `remit init` with an owner's DSN.",
+    "42P01": "Its schema is not there: run `remit init` with an owner's DSN.",
+    "3F000": "Its schema is not there: run `remit init` with an owner's DSN.",
+    "53100": "The disk is full: make room and try again.",
+    "53200": "It is out of memory: try again.",
+    "53": "It is short of something it needs: try again.",
+    "54": "A value is larger than it can hold.",
+    "55P03": "Another writer was in the way: try again.",
+    CANCELED: "It took too long: try again, or allow more time.",
+    "57": "It is starting or stopping: try again.",
+    "58": "Reading or writing its disk failed.",
+    "XX": "Its data is damaged: see its log.",
+}
+
+_NOT_CONNECTED = (
+    (("password", "authentication", "pg_hba", "certificate", "role "), "It refused the login: look at user and password."),
+    (("database ",), "The database is not there: create it, or look at its name."),
+    (("starting up", "shutting down", "not accepting", "recovery"), "It is starting or stopping: try again."),
+)
+_FULL = ("too many clients", "too many connections", "connection slots", "connection limit")
+
+
+def told(sqlstate: str) -> StorageUnavailable:
+    """The error for what a statement ran into, by its SQLSTATE or the class of that."""
+    for known in (sqlstate, sqlstate[:2]):
+        if known in _SENTENCES:
+            return StorageUnavailable(_SENTENCES[known])
+    return StorageUnavailable(f"Postgres reported {sqlstate or 'a fault'}.")
+
+
+def not_connected(message: str) -> RemitError:
+    """The error for what libpq says of a connection it could not make, in English or else without a hint."""
+    said = message.lower()
+    if any(each in said for each in _FULL):
+        return Overloaded()
+    if "fatal" in said or "authentication" in said or "password" in said:
+        for marks, sentence in _NOT_CONNECTED:
+            if any(mark in said for mark in marks):
+                return StorageUnavailable(sentence)
+    return StorageUnavailable("Nothing answers there: is it running, and is the address right?")

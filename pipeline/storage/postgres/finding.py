@@ -1,0 +1,309 @@
+"""Finding: everything one search asks of Postgres, in one transaction and, as a rule, one round trip."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import numpy as np
+from psycopg.pq.abc import PGresult
+
+from remit.pipeline.storage.postgres import failures, nearest
+from remit.pipeline.storage.postgres.desk import Desk, Transaction
+from remit.pipeline.storage.postgres.identity import Identity
+from remit.pipeline.storage.postgres.nearest import EXACT, Look
+from remit.pipeline.storage.postgres.rows import SOURCES, ids, micros, reach, spelled, word_key
+from remit.pipeline.storage.postgres.shelves import Remembered, Shelves, Standing
+from remit.pipeline.storage.postgres.statements import Command
+from remit.pipeline.storage.postgres.wire import Keys, numbers_of
+from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN
+from remit.stages.access import Access
+from remit.stages.ceiling import Limit
+from remit.stages.evidence import Lane, Route
+from remit.stages.ports import Found, Neighbours, Postings, Wanted
+from remit.stages.report import Degradation, Reason
+from remit.stages.request import Source
+
+_NO_KEYS: Keys = np.zeros(0, dtype=np.int64)
+LENGTH = (1 << 30) - 1
+_NOWHERE = Postings(_NO_KEYS, _NO_KEYS, _NO_KEYS, _NO_KEYS)
+
+
+class OutOfTime(Exception):
+    """The search reached its time limit; what came before stands in its progress."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What routes had finished, for the moment when time is up. Neighbours are by place of the probe and index of the source."""
+
+    passages: int = 0
+    words: int = 0
+    postings: dict[str, Postings] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    neighbours: dict[tuple[int, int], Neighbours] = field(default_factory=dict)
+    compared: dict[Lane, int] = field(default_factory=dict)
+    eligible: Keys | None = None
+    dead: dict[Reason, int] = field(default_factory=dict)
+    routes: dict[Route, str] = field(default_factory=dict)
+    degraded: list[Degradation] = field(default_factory=list)
+    exhausted: Limit | None = None
+
+    def found(self) -> Found:
+        return Found(
+            passages=self.passages,
+            words=self.words,
+            postings=self.postings,
+            left_out=self.left_out,
+            neighbours=tuple(self.neighbours[place] for place in sorted(self.neighbours)),
+            compared=self.compared,
+            eligible=self.eligible,
+            dead=self.dead,
+            routes=self.routes,
+            degraded=tuple(dict.fromkeys(self.degraded)),
+            exhausted=self.exhausted,
+        )
+
+
+def unfinished(wanted: Wanted) -> Progress:
+    """Every route as it stands before it ran."""
+    routes = {Route.LEXICAL: OUT_OF_TIME} if wanted.words else {}
+    routes |= {EXACT[probe.lane]: OUT_OF_TIME for probe in wanted.probes}
+    return Progress(routes=routes)
+
+
+async def find(desk: Desk, remembered: Remembered, wanted: Wanted, access: Access) -> Found:
+    """What stands in reach. Out of time, it is what the routes had finished by then."""
+    progress = unfinished(wanted)
+    if wanted.seconds <= 0:
+        progress.exhausted = Limit.SECONDS if progress.routes else None
+        return progress.found()
+    try:
+        async with desk.reading(Identity.of(access), until=anyio.current_time() + wanted.seconds) as transaction:
+            await _Search(desk, transaction, wanted, access, progress).run(remembered)
+    except OutOfTime:
+        progress.exhausted = Limit.SECONDS
+    return progress.found()
+
+
+class _Search:
+    """One search on its way; each step adds what it found to `progress`."""
+
+    def __init__(self, desk: Desk, transaction: Transaction, wanted: Wanted, access: Access, progress: Progress) -> None:
+        self._desk = desk
+        self._transaction = transaction
+        self._wanted = wanted
+        self._access = access
+        self._progress = progress
+        self._words = list(dict.fromkeys(wanted.words)) if wanted.postings > 0 else []
+        self._filtered = not (wanted.filters.idle and not wanted.without)
+        self._values: dict[str, Any] = reach(access)
+        self._shelves_of: Mapping[Source, bytes] = {}
+        everything = access.granted is None and access.scopes is None and access.fact_scopes is None
+        self._of_org = "_of_org" if everything and access.sources == frozenset(Source) else ""
+        self._results: deque[PGresult] = deque()
+
+    async def run(self, remembered: Remembered) -> None:
+        standing, asked = await self._asked(remembered)
+        self._progress.passages, self._progress.words = standing.passages, standing.words
+        if self._filtered:
+            eligible = np.sort(numbers_of(self._next().get_value(0, 0))) if self._possible else _NO_KEYS
+            self._progress.eligible = self._values["eligible"] = eligible
+        common = self._take_words()
+        wanted = self._looks(standing)
+        self._tell_what_is_compared(standing)
+        ways, made = {look.way for look in wanted}, {look.way for look in asked}
+        pending, short = [look for look in wanted if look.way not in made], list[Look]()
+        for look in asked:
+            result = self._look_result(look)
+            if look.way in ways:
+                short += self._take(look, result)
+        if common:
+            await self._without_common_words()
+        await self._look_on(pending, short)
+        self._tell_how(wanted, short)
+
+    async def _asked(self, remembered: Remembered) -> tuple[Standing, list[Look]]:
+        """Asks for everything at once, inside the shelves that were in reach the last time, and again when these are others now."""
+        shelves, guess = remembered.get(self._access) or (None, None)
+        if shelves is None or guess is None:
+            await self._ask([self._reached()])
+            shelves = Shelves.of(self._next().get_value(0, 0))
+            guess = Standing.of(shelves, None)
+        while True:
+            self._values["shelves"], self._shelves_of = shelves.all, shelves.of_source
+            asked = [] if self._filtered else self._looks(guess)
+            looking = [command for look in asked for command in self._look(look)]
+            await self._ask([self._reached(), self._command("in_their_time"), *self._filter(), *self._lookup(self._words), *looking])
+            now = Shelves.of(self._next().get_value(0, 0), shelves)
+            if now is shelves:
+                break
+            shelves, guess = now, Standing.of(now, None)
+        standing = Standing.of(shelves, self._next().get_value(0, 0))
+        remembered.keep(self._access, shelves, standing)
+        return standing, asked
+
+    async def _ask(self, commands: Sequence[Command]) -> None:
+        """Puts the results in line; when time was up before all had come, taking one too many says so."""
+        answers = await self._transaction.tried(commands)
+        if answers.failure is not None and not answers.failure.out_of_time:
+            raise failures.told(answers.failure.sqlstate)
+        self._results = deque(answers.results)
+
+    def _next(self) -> PGresult:
+        if not self._results:
+            raise OutOfTime
+        return self._results.popleft()
+
+    def _command(self, name: str, **values: Any) -> Command:
+        return self._desk.command(name, **self._values, **values)
+
+    def _reached(self) -> Command:
+        return self._command("reached_of_all" if self._values["granted"] is None else "reached_of_granted")
+
+    @property
+    def _possible(self) -> bool:
+        """Whether anything can pass the filters: a phrase without words stands nowhere."""
+        return all(phrase.strip() for phrase in self._wanted.filters.phrases)
+
+    def _filter(self) -> list[Command]:
+        """The statement that finds what passes the filters, if there are any."""
+        if not self._filtered or not self._possible:
+            return []
+        filters, without = self._wanted.filters, ids(self._wanted.without)
+        return [
+            self._command(
+                "eligible",
+                created_from=micros(filters.created_from),
+                created_until=micros(filters.created_until),
+                all_tags=[spelled(tag) for tag in filters.tags.all],
+                any_tags=[spelled(tag) for tag in filters.tags.any] if filters.tags.any else None,
+                none_tags=[spelled(tag) for tag in filters.tags.none],
+                without_sources=[str(source) for source, _ in without],
+                without_ids=[spelled(name) for _, name in without],
+                phrases=[f" {spelled(phrase.strip())} " for phrase in filters.phrases] or None,
+            )
+        ]
+
+    def _lookup(self, words: Collection[str]) -> list[Command]:
+        if not words:
+            return []
+        given = {"words": [word_key(word) for word in words]}
+        find = self._command(f"find_words{self._of_org}", **given, most=self._wanted.postings + 1)
+        return [find, self._command(f"dead{self._of_org}", **given, most=self._wanted.postings)]
+
+    def _take_words(self) -> bool:
+        """Takes the places of the words, unless these are more than may be read: then it says so."""
+        progress = self._progress
+        if not self._words:
+            progress.routes[Route.LEXICAL] = NOTHING_ALLOWED if self._wanted.words else NOTHING_ASKED
+            self._leave_out(list(dict.fromkeys(self._wanted.words)))
+            return False
+        places, dead = self._next(), self._next()
+        postings = _parted(self._words, places)
+        if sum(each.keys.size for each in postings.values()) > self._wanted.postings:
+            return True
+        self._take_places(postings, dead)
+        return False
+
+    def _take_places(self, postings: dict[str, Postings], dead: PGresult) -> None:
+        self._progress.postings = postings
+        counts = zip((Reason.SUPERSEDED, Reason.EXPIRED), (dead.get_value(0, column) for column in range(2)), strict=True)
+        self._progress.dead = {reason: number for reason, told in counts if told and (number := int.from_bytes(told))}
+        self._progress.routes[Route.LEXICAL] = RAN
+
+    async def _without_common_words(self) -> None:
+        """Looks the words up again, rarest first; what would pass the ceiling on postings is left out."""
+        given = {"words": [word_key(word) for word in self._words], "most": self._wanted.postings + 1}
+        await self._ask([self._command(f"count_words{self._of_org}", **given)])
+        result = self._next()
+        places, counts = numbers_of(result.get_value(0, 0)).tolist(), numbers_of(result.get_value(0, 1)).tolist()
+        room, fitting = self._wanted.postings, set()
+        for count, word in sorted((count, self._words[place - 1]) for place, count in zip(places, counts, strict=True)):
+            room -= count
+            if room < 0:
+                break
+            fitting.add(word)
+        words = [word for word in self._words if word in fitting]
+        if words:
+            await self._ask(self._lookup(words))
+            self._take_places(_parted(words, self._next()), self._next())
+        self._progress.routes[Route.LEXICAL] = RAN
+        self._leave_out([word for word in self._words if word not in fitting])
+
+    def _leave_out(self, words: Sequence[str]) -> None:
+        if words:
+            self._progress.left_out = tuple(words)
+            self._progress.degraded.append(Degradation.COMMON_WORDS_LEFT_OUT)
+            self._progress.exhausted = Limit.POSTINGS
+
+    def _looks(self, standing: Standing) -> list[Look]:
+        if self._filtered and not self._values["eligible"].size:
+            return []
+        desk, wanted = self._desk, self._wanted
+        return nearest.looks(wanted.probes, standing.vectors, desk.means, desk.settings, wanted.rows, filtered=self._filtered)
+
+    def _look(self, look: Look) -> list[Command]:
+        values = self._values | {"shelves": self._shelves_of.get(look.source, self._values["shelves"])}
+        return nearest.commands(look, self._desk.sql, values, self._desk.means, self._desk.settings, self._of_org)
+
+    def _look_result(self, look: Look) -> PGresult:
+        for _ in range(nearest.SETTINGS if look.approximate else 0):
+            self._next()
+        return self._next()
+
+    def _take(self, look: Look, result: PGresult) -> list[Look]:
+        """Keeps the neighbours a look brought, and gives the look that has to follow, if any."""
+        length = self._desk.means.places[look.table].dimensions
+        neighbours, following = nearest.kept(look, result, self._wanted.rows, length)
+        if neighbours is not None:
+            self._progress.neighbours[look.place, SOURCES.index(look.source)] = neighbours
+        return [following] if following else []
+
+    async def _look_on(self, pending: Sequence[Look], short: list[Look]) -> None:
+        """Looks where nobody looked yet, and again where too little was brought, until it is enough."""
+        following = [*pending, *short]
+        while following:
+            await self._ask([command for look in following for command in self._look(look)])
+            more = [each for look in following for each in self._take(look, self._look_result(look))]
+            short += more
+            following = more
+
+    def _tell_what_is_compared(self, standing: Standing) -> None:
+        """How many vectors each lane may reach, and why a lane compares nothing."""
+        progress = self._progress
+        for probe in self._wanted.probes:
+            why = nearest.refusal(probe, self._desk.means, self._wanted.rows)
+            if why is not None:
+                progress.routes[EXACT[probe.lane]] = why
+            if why in (nearest.NO_EXTENSION, nearest.NO_PLACE):
+                progress.degraded.append(Degradation.NO_VECTORS)
+                continue
+            progress.compared[probe.lane] = sum(number for (_, space), number in standing.vectors.items() if space == probe.space)
+            if why == NOTHING_ALLOWED:
+                progress.exhausted = progress.exhausted or Limit.ITEMS
+
+    def _tell_how(self, wanted: Sequence[Look], short: Sequence[Look]) -> None:
+        """By which routes the lanes went."""
+        for place, probe in enumerate(self._wanted.probes):
+            if nearest.refusal(probe, self._desk.means, self._wanted.rows) is None:
+                looks, followed = ([look for look in each if look.place == place] for each in (wanted, short))
+                routes = nearest.told(probe, looks, followed)
+                self._progress.routes |= routes
+                if Route.RECENT in routes:
+                    self._progress.degraded.append(Degradation.RECENT_ONLY)
+
+
+def _parted(words: Sequence[str], result: PGresult) -> dict[str, Postings]:
+    """Postings of each word, by key, of rows that give the number of a word, its passages and their entries."""
+    postings = dict.fromkeys(words, _NOWHERE)
+    for row in range(result.ntuples):
+        place, passages, entries = (result.get_value(row, column) for column in range(3))
+        keys, packed = numbers_of(passages), numbers_of(entries)
+        order = np.argsort(keys)
+        keys, packed = keys[order], packed[order]
+        postings[words[int.from_bytes(place or b"") - 1]] = Postings(keys, packed >> 32, (packed >> 2) & LENGTH, packed & 3)
+    return postings

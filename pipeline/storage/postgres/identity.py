@@ -1,0 +1,74 @@
+"""Identity: on whose behalf a transaction runs, set for that transaction alone and read back from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from remit.pipeline.errors import UnsafeStorage
+from remit.pipeline.storage.postgres.line import Line
+from remit.pipeline.storage.postgres.rows import scopes_setting, spelled
+from remit.pipeline.storage.postgres.statements import Command, plain
+from remit.stages.access import Access
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """An org and the setting app.scopes. Nobody in particular has neither, and no policy lets anything of a tenant through for nobody."""
+
+    org: str
+    scopes: str
+
+    @classmethod
+    def of(cls, access: Access) -> Identity:
+        """Raises `UnsafeStorage` for an access to no org: it would leave the identity open."""
+        if not access.org:
+            raise UnsafeStorage("The identity is open: no org was given.")
+        return cls(spelled(access.org), scopes_setting(access.granted))
+
+    @classmethod
+    def of_org(cls, org: str) -> Identity:
+        """An org as a whole, for the host's own maintenance."""
+        return cls(spelled(org), scopes_setting(None))
+
+
+NOBODY = Identity("", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How transactions of a store run: as which role (None: as the one that logged in), and where the extension's own names are found."""
+
+    role: str | None
+    vectors_in: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Where names without a schema are looked for: never first among what a stranger may have made."""
+        return ", ".join(f'"{schema}"' for schema in ("pg_catalog", *([self.vectors_in] if self.vectors_in else ()), "pg_temp"))
+
+
+READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
+
+def opening(line: Line, begin: str, identity: Identity, terms: Terms, seconds: float) -> list[Command]:
+    """The statements that begin a transaction. The time limit comes first; each setting is a literal, which reaches the nodes of a cluster,
+    and is gone when the transaction ends."""
+    settings = [
+        f"SET LOCAL statement_timeout = {max(1, ceil(seconds * 1000))}",
+        f"SET LOCAL search_path = {terms.path}",
+        f"SET LOCAL app.org = {line.literal(identity.org)}",
+        f"SET LOCAL app.scopes = {line.literal(identity.scopes)}",
+    ]
+    if terms.role is not None:
+        settings.insert(1, f'SET LOCAL ROLE "{terms.role}"')
+    return [plain(begin), *map(plain, settings)]
+
+
+def confirmed(told: Sequence[bytes | None], identity: Identity, terms: Terms) -> None:
+    """Sees that role, app.org and app.scopes, as the database tells them, are those that were set. Raises `UnsafeStorage` when not."""
+    role, org, scopes = (each.decode() if each is not None else None for each in told[:3])
+    if (org, scopes) != (identity.org, identity.scopes) or terms.role not in (None, role):
+        raise UnsafeStorage("The identity did not reach the database: look for what changes settings between here and there.")

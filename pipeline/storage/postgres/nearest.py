@@ -1,0 +1,163 @@
+"""Nearest: by which route the vectors of each source are looked through, and what is kept of what a look brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from psycopg.pq.abc import PGresult
+
+from remit.pipeline.config import Postgres
+from remit.pipeline.storage.postgres.means import Means
+from remit.pipeline.storage.postgres.statements import Command, Statement, plain
+from remit.pipeline.storage.postgres.wire import halfvec, numbers_of, vector, vectors_of
+from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, RAN
+from remit.stages.evidence import Lane, Route
+from remit.stages.ports import Neighbours, Probe
+from remit.stages.request import Source
+from remit.stages.selection import similarities
+
+NO_EXTENSION = "no_vector_extension"
+NO_PLACE = "longer_than_the_store_holds"
+TOO_MANY = "scope_too_large"
+NO_INDEX = "no_index"
+FELL_SHORT = "fell_short"
+"""Why a route did not run, beside the reasons all stores share; or, of an approximate one, that the exact pass had to follow it."""
+
+EXACT = {Lane.LOCAL: Route.LOCAL_EXACT, Lane.SEMANTIC: Route.SEMANTIC_EXACT}
+APPROXIMATE = {Lane.LOCAL: Route.LOCAL_APPROXIMATE, Lane.SEMANTIC: Route.SEMANTIC_APPROXIMATE}
+
+SETTINGS = 4
+"""How many statements set the scan of an index up before the look itself."""
+
+FLOAT32_ERROR = 5e-5
+"""More than a cosine computed in float32 is off by; what is further away than this from the cut cannot have belonged above it."""
+
+_SOURCES = tuple(Source)
+_SENT = {"local": vector, "semantic": halfvec}
+_KIND = {"local": ">f4", "semantic": ">f2"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """One look for the nearest of a source: by which route, in which table, among how many vectors, and how many to bring."""
+
+    place: int
+    probe: Probe
+    source: Source
+    route: Route
+    table: str
+    vectors: int
+    most: int
+
+    @property
+    def way(self) -> tuple[int, Source, Route]:
+        return self.place, self.source, self.route
+
+    @property
+    def approximate(self) -> bool:
+        return self.route is APPROXIMATE[self.probe.lane]
+
+
+def looks(
+    probes: Sequence[Probe], counts: Mapping[tuple[Source, str], int], means: Means, settings: Postgres, rows: int, *, filtered: bool
+) -> list[Look]:
+    """The looks that these probes need, given how many vectors of each source and space are in scope.
+
+    Few are compared one by one, and so is what passes filters; many by the index, and where there is none those that were written last.
+    """
+    found = []
+    for place, probe in enumerate(probes):
+        table = means.table_for(probe.vector.size)
+        if table is None or refusal(probe, means, rows) is not None:
+            continue
+        for source in _SOURCES:
+            if vectors := counts.get((source, probe.space), 0):
+                exact = filtered or vectors <= settings.exact_rows
+                route = EXACT[probe.lane] if exact else APPROXIMATE[probe.lane] if means.places[table].indexed else Route.RECENT
+                found.append(Look(place, probe, source, route, table, vectors, rows + settings.vector_slack))
+    return found
+
+
+def refusal(probe: Probe, means: Means, rows: int) -> str | None:
+    """Why nothing is compared with this probe."""
+    if not means.places:
+        return NO_EXTENSION
+    if means.table_for(probe.vector.size) is None:
+        return NO_PLACE
+    if not (probe.vector.any() and np.isfinite(probe.vector).all()):
+        return NOTHING_ASKED
+    return NOTHING_ALLOWED if rows <= 0 else None
+
+
+def told(probe: Probe, looks: Iterable[Look], short: Iterable[Look]) -> dict[Route, str]:
+    """What to say of the routes of a lane that were taken, or not."""
+    taken, short = {look.route for look in looks}, list(short)
+    exact, approximate = EXACT[probe.lane], APPROXIMATE[probe.lane]
+    routes = {exact: RAN}
+    if Route.RECENT in taken:
+        routes = {exact: RAN if exact in taken else NO_INDEX, Route.RECENT: RAN}
+    if approximate in taken:
+        routes = {exact: RAN if exact in taken or short else TOO_MANY, approximate: FELL_SHORT if short else RAN}
+    return routes
+
+
+def commands(
+    look: Look, sql: Mapping[str, Statement], values: Mapping[str, Any], means: Means, settings: Postgres, of_org: str
+) -> list[Command]:
+    """The statements of one look; the last one answers. `values` hold the access, the source's shelves, and what is eligible, if not all."""
+    given = {
+        **values,
+        "space": look.probe.space,
+        "source": str(look.source),
+        "dimensions": look.probe.vector.size,
+        "probe": _SENT[look.table](look.probe.vector, means.places[look.table].dimensions),
+        "most": look.most,
+        "room": settings.exact_rows,
+    }
+    if look.route is Route.RECENT:
+        return [sql[f"recent_{look.table}"].given(given)]
+    if look.approximate:
+        return [*_scanning(settings), sql[f"approximate_{look.table}{of_org}"].given(given)]
+    if values.get("eligible") is not None:
+        return [sql[f"eligible_{look.table}"].given(given)]
+    return [sql[f"nearest_{look.table}{of_org}"].given(given)]
+
+
+def kept(look: Look, result: PGresult, rows: int, length: int) -> tuple[Neighbours | None, Look | None]:
+    """The nearest `rows` of what a look brought, ties with the last one included, and the look that has to follow when that was too little."""
+    keys = numbers_of(result.get_value(0, 0))
+    if not keys.size:
+        return None, _exact(look) if look.approximate else None
+    found = vectors_of(result.get_value(0, 1), length, look.probe.vector.size, _KIND[look.table])
+    likeness = similarities(look.probe.vector, found)
+    cut = np.partition(likeness, -rows)[-rows] if keys.size > rows else likeness.min()
+    near = np.flatnonzero(likeness >= cut)
+    near = near[np.argsort(keys[near])]
+    more = keys.size > near.size or (look.route is not EXACT[look.probe.lane] and look.vectors > near.size)
+    following = _following(look, keys.size, rows, enough=bool(likeness.min() <= cut - FLOAT32_ERROR))
+    return Neighbours(look.route, look.probe.lane, look.source, keys[near], found[near], more=more), following
+
+
+def _following(look: Look, brought: int, rows: int, *, enough: bool) -> Look | None:
+    if look.approximate:
+        return _exact(look) if brought < min(rows, look.vectors) else None
+    if brought < look.most or enough:
+        return None
+    return replace(look, most=look.most * 2)
+
+
+def _exact(look: Look) -> Look:
+    return replace(look, route=EXACT[look.probe.lane])
+
+
+def _scanning(settings: Postgres) -> list[Command]:
+    """How the index is scanned. Without sorting, the planner has no other way to the nearest than the index."""
+    return [
+        plain(f"SET LOCAL hnsw.ef_search = {settings.ef_search}"),
+        plain(f"SET LOCAL hnsw.iterative_scan = {settings.iterative_scan}"),
+        plain(f"SET LOCAL hnsw.max_scan_tuples = {settings.max_scan_tuples}"),
+        plain("SET LOCAL enable_sort = off"),
+    ]

@@ -1,0 +1,842 @@
+-- The statements of the Postgres store. Every block that touches the data of an org says which one, and every transaction says on whose
+-- behalf besides, which row security checks again. Tables are named with their schema.
+-- A search resolves the shelves in reach first; its other statements take them as :shelves. What looks memories up by name applies the
+-- visibility rule to the shelf of each. Long answers come back as one row of arrays, or as JSON.
+
+-- who
+-- The identity of this transaction, as the database knows it.
+SELECT current_user::text, current_setting('app.org', true), current_setting('app.scopes', true);
+
+-- reached_of_all
+-- The shelves in reach of an access to every scope of its org, as JSON: [id, source, passages, words, vectors] of each.
+SELECT '[' || string_agg(
+    '[' || s.id || ',"' || s.source || '",' || s.passages || ',' || s.words || ',' || s.vectors || ']', ',' ORDER BY s.id
+) || ']'
+FROM remit.shelf AS s
+WHERE s.org = :org
+    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- reached_of_granted
+-- The same for an access to listed scopes, `global` among them.
+SELECT '[' || string_agg(
+    '[' || s.id || ',"' || s.source || '",' || s.passages || ',' || s.words || ',' || s.vectors || ']', ',' ORDER BY s.id
+) || ']'
+FROM remit.shelf AS s
+WHERE s.org = :org
+    AND s.scope = ANY (:granted::text[])
+    AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+    AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- in_their_time
+-- What is bound to a time and stands now, as JSON: [shelf, spaces, passages, words] of each kind.
+SELECT '[' || string_agg('[' || t.shelf || ',' || t.spaces || ',' || t.passages || ',' || t.words || ']', ',') || ']'
+FROM (
+    SELECT shelf, spaces, count(*) AS passages, sum(length) AS words
+    FROM remit.passage
+    WHERE org = :org AND shelf = ANY (:shelves::bigint[])
+        AND approved AND NOT superseded AND (valid_from IS NOT NULL OR valid_until IS NOT NULL)
+        AND (valid_from IS NULL OR valid_from <= :now) AND (valid_until IS NULL OR :now < valid_until)
+    GROUP BY shelf, spaces
+) AS t;
+
+-- find_words
+-- Where the words stand now, at most :most places: of each word its number, passages and entries.
+SELECT f.place, array_agg(f.passage), array_agg(f.entry)
+FROM (
+    SELECT w.place, p.passage, p.entry
+    FROM unnest(:words::text[]) WITH ORDINALITY AS w(word, place) CROSS JOIN LATERAL (
+        SELECT p.passage, p.entry
+        FROM remit.posting AS p
+        WHERE p.org = :org AND p.word = w.word AND p.shelf = ANY (:shelves::bigint[])
+            AND NOT p.superseded
+            AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+        LIMIT :most
+    ) AS p
+    LIMIT :most
+) AS f
+GROUP BY f.place;
+
+-- count_words
+-- In how many places each word stands now, counted up to :most: numbers of the words, and counts.
+SELECT array_agg(w.place), array_agg(p.places)
+FROM unnest(:words::text[]) WITH ORDINALITY AS w(word, place) CROSS JOIN LATERAL (
+    SELECT count(*) AS places
+    FROM (
+        SELECT 1
+        FROM remit.posting AS p
+        WHERE p.org = :org AND p.word = w.word AND p.shelf = ANY (:shelves::bigint[])
+            AND NOT p.superseded
+            AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+        LIMIT :most
+    ) AS p
+) AS p;
+
+-- dead
+-- How many passages hold a word but are superseded, and how many are outside their time, each counted up to :most.
+SELECT least(:most, (
+    SELECT count(DISTINCT d.passage)
+    FROM unnest(:words::text[]) AS w(word) CROSS JOIN LATERAL (
+        SELECT p.passage
+        FROM remit.posting AS p
+        WHERE p.org = :org AND p.word = w.word AND p.shelf = ANY (:shelves::bigint[]) AND p.superseded
+        LIMIT :most
+    ) AS d
+)), least(:most, (
+    SELECT count(DISTINCT d.passage)
+    FROM unnest(:words::text[]) AS w(word) CROSS JOIN LATERAL (
+        SELECT p.passage
+        FROM remit.posting AS p
+        WHERE p.org = :org AND p.word = w.word AND p.shelf = ANY (:shelves::bigint[]) AND NOT p.superseded
+            AND (p.valid_from IS NOT NULL OR p.valid_until IS NOT NULL) AND (p.valid_from > :now OR p.valid_until <= :now)
+        LIMIT :most
+    ) AS d
+));
+
+-- find_words_of_org
+-- The same for all of an org, without going shelf by shelf.
+SELECT f.place, array_agg(f.passage), array_agg(f.entry)
+FROM (
+    SELECT w.place, p.passage, p.entry
+    FROM unnest(:words::text[]) WITH ORDINALITY AS w(word, place) CROSS JOIN LATERAL (
+        SELECT p.passage, p.entry
+        FROM remit.posting AS p
+        WHERE p.org = :org AND p.word = w.word
+            AND NOT p.superseded
+            AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+        LIMIT :most
+    ) AS p
+    LIMIT :most
+) AS f
+GROUP BY f.place;
+
+-- count_words_of_org
+-- The same for all of an org.
+SELECT array_agg(w.place), array_agg(p.places)
+FROM unnest(:words::text[]) WITH ORDINALITY AS w(word, place) CROSS JOIN LATERAL (
+    SELECT count(*) AS places
+    FROM (
+        SELECT 1
+        FROM remit.posting AS p
+        WHERE p.org = :org AND p.word = w.word
+            AND NOT p.superseded
+            AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+        LIMIT :most
+    ) AS p
+) AS p;
+
+-- dead_of_org
+-- The same for all of an org.
+SELECT least(:most, (
+    SELECT count(DISTINCT d.passage)
+    FROM unnest(:words::text[]) AS w(word) CROSS JOIN LATERAL (
+        SELECT p.passage
+        FROM remit.posting AS p
+        WHERE p.org = :org AND p.word = w.word AND p.superseded
+        LIMIT :most
+    ) AS d
+)), least(:most, (
+    SELECT count(DISTINCT d.passage)
+    FROM unnest(:words::text[]) AS w(word) CROSS JOIN LATERAL (
+        SELECT p.passage
+        FROM remit.posting AS p
+        WHERE p.org = :org AND p.word = w.word AND NOT p.superseded
+            AND (p.valid_from IS NOT NULL OR p.valid_until IS NOT NULL) AND (p.valid_from > :now OR p.valid_until <= :now)
+        LIMIT :most
+    ) AS d
+));
+
+-- nearest_local
+-- The :most nearest to the probe of all vectors of a source in scope: an exact pass, for `+ 0` keeps the planner off the index.
+SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+FROM (
+    SELECT v.passage, v.embedding
+    FROM remit.vector_local AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    ORDER BY (v.embedding <=> :probe::vector) + 0 LIMIT :most
+) AS n;
+
+-- approximate_local
+-- About the :most nearest, by the index.
+SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+FROM (
+    SELECT v.passage, v.embedding
+    FROM remit.vector_local AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    ORDER BY v.embedding <=> :probe::vector LIMIT :most
+) AS n;
+
+-- nearest_local_of_org
+-- The same for all of an org.
+SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+FROM (
+    SELECT v.passage, v.embedding
+    FROM remit.vector_local AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    ORDER BY (v.embedding <=> :probe::vector) + 0 LIMIT :most
+) AS n;
+
+-- approximate_local_of_org
+-- The same for all of an org.
+SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+FROM (
+    SELECT v.passage, v.embedding
+    FROM remit.vector_local AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    ORDER BY v.embedding <=> :probe::vector LIMIT :most
+) AS n;
+
+-- eligible_local
+-- The :most nearest of the passages that pass the filters.
+SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+FROM (
+    SELECT v.passage, v.embedding
+    FROM remit.vector_local AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+        AND v.passage IN (SELECT unnest(:eligible::bigint[]))
+    ORDER BY (v.embedding <=> :probe::vector) + 0 LIMIT :most
+) AS n;
+
+-- recent_local
+-- The :most nearest of the :room vectors of a source that were written last, where there is no index.
+SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+FROM (
+    SELECT r.passage, r.embedding
+    FROM (
+        SELECT v.passage, v.embedding
+        FROM remit.vector_local AS v
+        WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
+            AND NOT v.superseded AND v.dimensions = :dimensions
+            AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+        ORDER BY v.passage DESC LIMIT :room
+    ) AS r
+    ORDER BY (r.embedding <=> :probe::vector) + 0 LIMIT :most
+) AS n;
+
+-- nearest_semantic
+-- The :most nearest to the probe of all vectors of a source in scope: an exact pass, for `+ 0` keeps the planner off the index.
+SELECT array_agg(n.passage), string_agg(halfvec_send(n.embedding), '')
+FROM (
+    SELECT v.passage, v.embedding
+    FROM remit.vector_semantic AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    ORDER BY (v.embedding <=> :probe::halfvec) + 0 LIMIT :most
+) AS n;
+
+-- approximate_semantic
+-- About the :most nearest, by the index.
+SELECT array_agg(n.passage), string_agg(halfvec_send(n.embedding), '')
+FROM (
+    SELECT v.passage, v.embedding
+    FROM remit.vector_semantic AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    ORDER BY v.embedding <=> :probe::halfvec LIMIT :most
+) AS n;
+
+-- nearest_semantic_of_org
+-- The same for all of an org.
+SELECT array_agg(n.passage), string_agg(halfvec_send(n.embedding), '')
+FROM (
+    SELECT v.passage, v.embedding
+    FROM remit.vector_semantic AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    ORDER BY (v.embedding <=> :probe::halfvec) + 0 LIMIT :most
+) AS n;
+
+-- approximate_semantic_of_org
+-- The same for all of an org.
+SELECT array_agg(n.passage), string_agg(halfvec_send(n.embedding), '')
+FROM (
+    SELECT v.passage, v.embedding
+    FROM remit.vector_semantic AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    ORDER BY v.embedding <=> :probe::halfvec LIMIT :most
+) AS n;
+
+-- eligible_semantic
+-- The :most nearest of the passages that pass the filters.
+SELECT array_agg(n.passage), string_agg(halfvec_send(n.embedding), '')
+FROM (
+    SELECT v.passage, v.embedding
+    FROM remit.vector_semantic AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+        AND v.passage IN (SELECT unnest(:eligible::bigint[]))
+    ORDER BY (v.embedding <=> :probe::halfvec) + 0 LIMIT :most
+) AS n;
+
+-- recent_semantic
+-- The :most nearest of the :room vectors of a source that were written last, where there is no index.
+SELECT array_agg(n.passage), string_agg(halfvec_send(n.embedding), '')
+FROM (
+    SELECT r.passage, r.embedding
+    FROM (
+        SELECT v.passage, v.embedding
+        FROM remit.vector_semantic AS v
+        WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
+            AND NOT v.superseded AND v.dimensions = :dimensions
+            AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+        ORDER BY v.passage DESC LIMIT :room
+    ) AS r
+    ORDER BY (r.embedding <=> :probe::halfvec) + 0 LIMIT :most
+) AS n;
+
+-- eligible
+-- The standing passages that pass the filters. A phrase is sought in the words with a space around it.
+SELECT array_agg(p.key)
+FROM remit.passage AS p JOIN remit.memory AS m ON m.org = p.org AND m.key = p.memory
+WHERE p.org = :org AND p.shelf = ANY (:shelves::bigint[])
+    AND p.approved AND NOT p.superseded
+    AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+    AND (:created_from::bigint IS NULL OR m.created_at >= :created_from)
+    AND (:created_until::bigint IS NULL OR m.created_at < :created_until)
+    AND NOT EXISTS (
+        SELECT 1 FROM unnest(:all_tags::text[]) AS w(tag)
+        WHERE NOT EXISTS (SELECT 1 FROM remit.tag AS t WHERE t.org = :org AND t.memory = p.memory AND t.tag = w.tag)
+    )
+    AND (:any_tags::text[] IS NULL OR EXISTS (
+        SELECT 1 FROM remit.tag AS t WHERE t.org = :org AND t.memory = p.memory AND t.tag = ANY (:any_tags::text[])
+    ))
+    AND NOT EXISTS (SELECT 1 FROM remit.tag AS t WHERE t.org = :org AND t.memory = p.memory AND t.tag = ANY (:none_tags::text[]))
+    AND (m.source, m.id) NOT IN (SELECT w.source, w.id FROM unnest(:without_sources::text[], :without_ids::text[]) AS w(source, id))
+    AND (:phrases::text[] IS NULL OR EXISTS (
+        SELECT 1 FROM remit.phrase AS f
+        WHERE f.org = :org AND f.shelf = p.shelf AND f.passage = p.key
+            AND NOT EXISTS (SELECT 1 FROM unnest(:phrases::text[]) AS w(phrase) WHERE strpos(f.plain, w.phrase) = 0)
+    ));
+
+-- outlines
+-- What ranking needs of these passages, of those that stand in reach: a JSON array.
+SELECT '[' || string_agg(p.outline, ',') || ']'
+FROM remit.passage AS p JOIN remit.shelf AS s ON s.org = p.org AND s.id = p.shelf
+WHERE p.org = :org AND p.key = ANY (:keys::bigint[])
+    AND p.approved AND NOT p.superseded
+    AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND (:granted::text[] IS NULL OR (
+        s.scope IN (SELECT unnest(:granted::text[]))
+        AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+        AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+    ))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- vocabulary
+-- The plain words of a length that stand on shelves in reach: a JSON array.
+SELECT json_agg(DISTINCT coalesce(v.whole, v.word) COLLATE "C")
+FROM remit.vocabulary AS v JOIN remit.shelf AS s ON s.org = v.org AND s.id = v.shelf
+WHERE v.org = :org AND v.letters BETWEEN :shortest AND :longest
+    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND (:granted::text[] IS NULL OR (
+        s.scope IN (SELECT unnest(:granted::text[]))
+        AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+        AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+    ))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- read
+-- These passages with the label and the provenance they have now: a JSON array of rows.
+SELECT json_agg(json_build_array(
+    m.source, m.id, p.ordinal, p.starts, p.ends, coalesce(p.text, m.text), m.version, m.title, m.created_at, m.importance, m.pinned,
+    m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.stated::json
+))
+FROM unnest(:wanted_sources::text[], :wanted_ids::text[], :ordinals::bigint[]) AS w(source, id, ordinal)
+JOIN remit.memory AS m ON m.org = :org AND m.source = w.source AND m.id = w.id
+JOIN remit.passage AS p ON p.org = :org AND p.memory = m.key AND p.ordinal = w.ordinal
+JOIN remit.shelf AS s ON s.org = :org AND s.id = m.shelf
+WHERE s.source IN (SELECT unnest(:sources::text[]))
+    AND (:granted::text[] IS NULL OR (
+        s.scope IN (SELECT unnest(:granted::text[]))
+        AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+        AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+    ))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- passages_of
+-- The passages of a memory in reach, whether or not it stands.
+SELECT array_agg(p.ordinal ORDER BY p.ordinal)
+FROM remit.memory AS m
+JOIN remit.passage AS p ON p.org = :org AND p.memory = m.key
+JOIN remit.shelf AS s ON s.org = :org AND s.id = m.shelf
+WHERE m.org = :org AND m.source = :source AND m.id = :id
+    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND (:granted::text[] IS NULL OR (
+        s.scope IN (SELECT unnest(:granted::text[]))
+        AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+        AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+    ))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- brief_facts
+-- Standing facts with their first passage, pinned or not, the most important first: a JSON array of rows as of `read`.
+SELECT json_agg(json_build_array(
+    m.source, m.id, p.ordinal, p.starts, p.ends, coalesce(p.text, m.text), m.version, m.title, m.created_at, m.importance, m.pinned,
+    m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.stated::json
+) ORDER BY m.importance DESC, m.id)
+FROM (
+    SELECT m.*, s.scope, s.project, s.conversation
+    FROM remit.memory AS m JOIN remit.shelf AS s ON s.org = m.org AND s.id = m.shelf
+    WHERE m.org = :org AND m.source = 'fact' AND m.pinned = :pinned
+        AND m.approval = 'approved' AND NOT m.superseded
+        AND (m.valid_from IS NULL OR m.valid_from <= :now)
+        AND (m.valid_until IS NULL OR :now < m.valid_until) AND (m.expires_at IS NULL OR :now < m.expires_at)
+        AND EXISTS (SELECT 1 FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key)
+        AND s.source IN (SELECT unnest(:sources::text[]))
+        AND (:granted::text[] IS NULL OR (
+            s.scope IN (SELECT unnest(:granted::text[]))
+            AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+            AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+        ))
+        AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+        AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])))
+    ORDER BY m.importance DESC, m.id LIMIT :most
+) AS m
+CROSS JOIN LATERAL (SELECT m.scope, m.project, m.conversation) AS s
+CROSS JOIN LATERAL (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key ORDER BY p.ordinal LIMIT 1) AS p;
+
+-- brief_sessions
+-- Standing sessions with their first passage, the latest first: the same.
+SELECT json_agg(json_build_array(
+    m.source, m.id, p.ordinal, p.starts, p.ends, coalesce(p.text, m.text), m.version, m.title, m.created_at, m.importance, m.pinned,
+    m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.stated::json
+) ORDER BY m.aged_from DESC, m.id)
+FROM (
+    SELECT m.*, s.scope, s.project, s.conversation
+    FROM remit.memory AS m JOIN remit.shelf AS s ON s.org = m.org AND s.id = m.shelf
+    WHERE m.org = :org AND m.source = 'session'
+        AND m.approval = 'approved' AND NOT m.superseded
+        AND (m.valid_from IS NULL OR m.valid_from <= :now)
+        AND (m.valid_until IS NULL OR :now < m.valid_until) AND (m.expires_at IS NULL OR :now < m.expires_at)
+        AND EXISTS (SELECT 1 FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key)
+        AND s.source IN (SELECT unnest(:sources::text[]))
+        AND (:granted::text[] IS NULL OR (
+            s.scope IN (SELECT unnest(:granted::text[]))
+            AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+            AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+        ))
+        AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+        AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])))
+    ORDER BY m.aged_from DESC, m.id LIMIT :most
+) AS m
+CROSS JOIN LATERAL (SELECT m.scope, m.project, m.conversation) AS s
+CROSS JOIN LATERAL (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key ORDER BY p.ordinal LIMIT 1) AS p;
+
+-- lock
+-- One writer an org at a time; the number is a hash of the org.
+SELECT pg_advisory_xact_lock(:number);
+
+-- numbers
+-- Numbers that no memory, passage and shelf ever had.
+SELECT
+    array(SELECT nextval('remit.memory_key_seq') FROM generate_series(1, :memories)),
+    array(SELECT nextval('remit.passage_key_seq') FROM generate_series(1, :passages)),
+    array(SELECT nextval('remit.shelf_id_seq') FROM generate_series(1, :shelves));
+
+-- shelves_at
+-- The shelves at these places: [place, id, vectors] of each.
+SELECT json_agg(json_build_array(s.place, s.id, s.vectors::json))
+FROM remit.shelf AS s
+WHERE s.org = :org AND s.place = ANY (:places::text[]);
+
+-- memories_of
+-- Memories as a write finds them: [source, id, key, version, digest, superseded, shelf, scope, project, conversation, place, vectors].
+SELECT json_agg(json_build_array(
+    m.source, m.id, m.key, m.version, m.digest, m.superseded, m.shelf, s.scope, s.project, s.conversation, s.place, s.vectors::json
+))
+FROM unnest(:wanted_sources::text[], :wanted_ids::text[]) AS w(source, id)
+JOIN remit.memory AS m ON m.org = :org AND m.source = w.source AND m.id = w.id
+JOIN remit.shelf AS s ON s.org = :org AND s.id = m.shelf;
+
+-- passages_kept
+-- What the indexes hold for the passages of memories: [memory, approved, superseded, timed, length, spaces] of each.
+SELECT json_agg(json_build_array(
+    p.memory, p.approved, p.superseded, p.valid_from IS NOT NULL OR p.valid_until IS NOT NULL, p.length, p.spaces::json
+))
+FROM unnest(:wanted_sources::text[], :wanted_ids::text[]) AS w(source, id)
+JOIN remit.memory AS m ON m.org = :org AND m.source = w.source AND m.id = w.id
+JOIN remit.passage AS p ON p.org = :org AND p.memory = m.key;
+
+-- receipts_of
+-- What became of the first writes with these keys: [key, source, id, digest, written, version] of each.
+SELECT json_agg(json_build_array(r.key, r.source, r.id, r.digest, r.written, r.version))
+FROM remit.receipt AS r
+WHERE r.org = :org AND r.key = ANY (:keys::text[]);
+
+-- hidden
+-- Of these names, those that a memory has which this identity does not see: whatever cannot be taken although nothing is seen there.
+-- Run in a transaction that is rolled back.
+WITH taken AS (
+    INSERT INTO remit.memory (
+        org, key, source, id, shelf, version, digest, approval, superseded, created_at, aged_from, importance, pinned, title, text, stated
+    )
+    SELECT :org, -w.place, w.source, w.id, w.shelf, 0, '', '', false, 0, 0, 0, false, '', '', '[]'
+    FROM unnest(:wanted_sources::text[], :wanted_ids::text[], :on_shelf::bigint[]) WITH ORDINALITY AS w(source, id, shelf, place)
+    ON CONFLICT (org, source, id) DO NOTHING
+    RETURNING source, id
+)
+SELECT json_agg(json_build_array(w.source, w.id))
+FROM unnest(:wanted_sources::text[], :wanted_ids::text[]) AS w(source, id)
+WHERE (w.source, w.id) NOT IN (SELECT taken.source, taken.id FROM taken);
+
+-- add_tenant
+-- Notes that an org has written here.
+INSERT INTO remit.tenant (org) SELECT :org WHERE NOT EXISTS (SELECT 1 FROM remit.tenant WHERE org = :org);
+
+-- add_shelves
+-- New shelves.
+INSERT INTO remit.shelf (org, id, scope, source, project, conversation, place)
+SELECT :org, w.* FROM unnest(
+    :on_shelf::bigint[], :scopes_of::text[], :sources_of::text[], :projects::text[], :conversations::text[], :places::text[]
+) AS w;
+
+-- add_memories
+-- New memories.
+INSERT INTO remit.memory (
+    org, key, source, id, shelf, version, digest, approval, superseded, valid_from, valid_until, expires_at, created_at, aged_from,
+    importance, pinned, title, text, stated
+)
+SELECT :org, w.* FROM unnest(
+    :memories::bigint[], :sources_of::text[], :ids::text[], :on_shelf::bigint[], :versions::bigint[], :digests::text[],
+    :approvals::text[], :superseded::boolean[], :valid_from::bigint[], :valid_until::bigint[], :expires_at::bigint[],
+    :created_at::bigint[], :aged_from::bigint[], :importance::float8[], :pins::boolean[], :titles::text[], :texts::text[], :stated::text[]
+) AS w;
+
+-- replace_memories
+-- Later versions of memories.
+UPDATE remit.memory AS m
+SET shelf = w.shelf, version = w.version, digest = w.digest, approval = w.approval, superseded = w.superseded, valid_from = w.valid_from,
+    valid_until = w.valid_until, expires_at = w.expires_at, created_at = w.created_at, aged_from = w.aged_from,
+    importance = w.importance, pinned = w.pinned, title = w.title, text = w.text, stated = w.stated
+FROM unnest(
+    :memories::bigint[], :on_shelf::bigint[], :versions::bigint[], :digests::text[], :approvals::text[], :superseded::boolean[],
+    :valid_from::bigint[], :valid_until::bigint[], :expires_at::bigint[], :created_at::bigint[], :aged_from::bigint[],
+    :importance::float8[], :pins::boolean[], :titles::text[], :texts::text[], :stated::text[]
+) AS w(
+    key, shelf, version, digest, approval, superseded, valid_from, valid_until, expires_at, created_at, aged_from, importance, pinned,
+    title, text, stated
+)
+WHERE m.org = :org AND m.key = w.key;
+
+-- add_passages
+-- Passages.
+INSERT INTO remit.passage (
+    org, key, memory, ordinal, shelf, approved, superseded, valid_from, valid_until, length, starts, ends, outline, spaces, words, text
+)
+SELECT :org, w.* FROM unnest(
+    :passages::bigint[], :memories::bigint[], :ordinals::bigint[], :on_shelf::bigint[], :approved::boolean[], :superseded::boolean[],
+    :valid_from::bigint[], :valid_until::bigint[], :lengths::bigint[], :starts::bigint[], :ends::bigint[], :outlines::text[],
+    :spaces::text[], :words::text[], :texts::text[]
+) AS w;
+
+-- add_postings
+-- Places of words; how their passages stand is with the passages.
+INSERT INTO remit.posting (org, word, shelf, passage, entry, valid_from, valid_until, superseded)
+SELECT :org, w.word, p.shelf, p.key, w.entry, p.valid_from, p.valid_until, p.superseded
+FROM unnest(:words::text[], :passages::bigint[], :entries::bigint[]) AS w(word, passage, entry)
+JOIN remit.passage AS p ON p.org = :org AND p.key = w.passage;
+
+-- add_vocabulary
+-- Words that stand on a shelf, if they are new there.
+INSERT INTO remit.vocabulary (org, shelf, word, letters, whole)
+SELECT :org, w.* FROM unnest(:on_shelf::bigint[], :words::text[], :letters::bigint[], :wholes::text[]) AS w
+ON CONFLICT (org, shelf, word) DO NOTHING;
+
+-- add_phrases
+-- The words of passages in their order.
+INSERT INTO remit.phrase (org, shelf, passage, plain)
+SELECT :org, w.* FROM unnest(:on_shelf::bigint[], :passages::bigint[], :plain::text[]) AS w;
+
+-- add_tags
+-- Tags of memories.
+INSERT INTO remit.tag (org, memory, tag, shelf)
+SELECT DISTINCT :org, w.* FROM unnest(:memories::bigint[], :tags::text[], :on_shelf::bigint[]) AS w;
+
+-- add_receipts
+-- What became of the first writes with keys.
+INSERT INTO remit.receipt (org, key, source, id, digest, written, version)
+SELECT :org, w.* FROM unnest(
+    :keys::text[], :sources_of::text[], :ids::text[], :digests::text[], :written::text[], :versions::bigint[]
+) AS w;
+
+-- count_on_shelves
+-- Adds to what stands on shelves at every time; vectors are given as they are then.
+UPDATE remit.shelf AS s
+SET passages = s.passages + w.passages, words = s.words + w.words, vectors = w.vectors
+FROM unnest(:on_shelf::bigint[], :passages::bigint[], :lengths::bigint[], :vectors::text[]) AS w(shelf, passages, words, vectors)
+WHERE s.org = :org AND s.id = w.shelf;
+
+-- add_local
+-- Vectors of passages; how these stand is with the passages.
+INSERT INTO remit.vector_local (org, space, source, shelf, passage, valid_from, valid_until, superseded, dimensions, embedding)
+SELECT :org, w.space, w.source, p.shelf, p.key, p.valid_from, p.valid_until, p.superseded, w.dimensions, w.embedding
+FROM unnest(:spaces::text[], :sources_of::text[], :passages::bigint[], :lengths::bigint[], :embeddings::vector[])
+    AS w(space, source, passage, dimensions, embedding)
+JOIN remit.passage AS p ON p.org = :org AND p.key = w.passage;
+
+-- drop_local
+-- Removes the vectors of memories.
+DELETE FROM remit.vector_local AS v
+USING (
+    SELECT e.space, m.source, p.shelf, p.key
+    FROM remit.memory AS m
+    JOIN remit.passage AS p ON p.org = m.org AND p.memory = m.key
+    CROSS JOIN LATERAL json_array_elements_text(p.spaces::json) AS e(space)
+    WHERE m.org = :org AND m.key = ANY (:memories::bigint[]) AND p.approved
+) AS d
+WHERE v.org = :org AND v.space = d.space AND v.source = d.source AND v.shelf = d.shelf AND v.passage = d.key;
+
+-- supersede_local
+-- Marks the vectors of memories.
+UPDATE remit.vector_local AS v
+SET superseded = true
+FROM (
+    SELECT e.space, m.source, p.shelf, p.key
+    FROM remit.memory AS m
+    JOIN remit.passage AS p ON p.org = m.org AND p.memory = m.key
+    CROSS JOIN LATERAL json_array_elements_text(p.spaces::json) AS e(space)
+    WHERE m.org = :org AND m.key = ANY (:memories::bigint[]) AND p.approved
+) AS d
+WHERE v.org = :org AND v.space = d.space AND v.source = d.source AND v.shelf = d.shelf AND v.passage = d.key;
+
+-- add_semantic
+-- Vectors of passages; how these stand is with the passages.
+INSERT INTO remit.vector_semantic (org, space, source, shelf, passage, valid_from, valid_until, superseded, dimensions, embedding)
+SELECT :org, w.space, w.source, p.shelf, p.key, p.valid_from, p.valid_until, p.superseded, w.dimensions, w.embedding
+FROM unnest(:spaces::text[], :sources_of::text[], :passages::bigint[], :lengths::bigint[], :embeddings::halfvec[])
+    AS w(space, source, passage, dimensions, embedding)
+JOIN remit.passage AS p ON p.org = :org AND p.key = w.passage;
+
+-- drop_semantic
+-- Removes the vectors of memories.
+DELETE FROM remit.vector_semantic AS v
+USING (
+    SELECT e.space, m.source, p.shelf, p.key
+    FROM remit.memory AS m
+    JOIN remit.passage AS p ON p.org = m.org AND p.memory = m.key
+    CROSS JOIN LATERAL json_array_elements_text(p.spaces::json) AS e(space)
+    WHERE m.org = :org AND m.key = ANY (:memories::bigint[]) AND p.approved
+) AS d
+WHERE v.org = :org AND v.space = d.space AND v.source = d.source AND v.shelf = d.shelf AND v.passage = d.key;
+
+-- supersede_semantic
+-- Marks the vectors of memories.
+UPDATE remit.vector_semantic AS v
+SET superseded = true
+FROM (
+    SELECT e.space, m.source, p.shelf, p.key
+    FROM remit.memory AS m
+    JOIN remit.passage AS p ON p.org = m.org AND p.memory = m.key
+    CROSS JOIN LATERAL json_array_elements_text(p.spaces::json) AS e(space)
+    WHERE m.org = :org AND m.key = ANY (:memories::bigint[]) AND p.approved
+) AS d
+WHERE v.org = :org AND v.space = d.space AND v.source = d.source AND v.shelf = d.shelf AND v.passage = d.key;
+
+-- supersede_memories
+-- Marks memories.
+UPDATE remit.memory SET superseded = true WHERE org = :org AND key = ANY (:memories::bigint[]);
+
+-- supersede_passages
+-- Marks their passages.
+UPDATE remit.passage SET superseded = true WHERE org = :org AND memory = ANY (:memories::bigint[]);
+
+-- supersede_postings
+-- Marks the places of their words.
+UPDATE remit.posting AS x
+SET superseded = true
+FROM (
+    SELECT e.word, p.shelf, p.key
+    FROM remit.passage AS p CROSS JOIN LATERAL json_array_elements_text(p.words::json) AS e(word)
+    WHERE p.org = :org AND p.memory = ANY (:memories::bigint[]) AND p.approved
+) AS d
+WHERE x.org = :org AND x.word = d.word AND x.shelf = d.shelf AND x.passage = d.key;
+
+-- drop_postings
+-- Removes the places of words of memories.
+DELETE FROM remit.posting AS x
+USING (
+    SELECT e.word, p.shelf, p.key
+    FROM remit.passage AS p CROSS JOIN LATERAL json_array_elements_text(p.words::json) AS e(word)
+    WHERE p.org = :org AND p.memory = ANY (:memories::bigint[]) AND p.approved
+) AS d
+WHERE x.org = :org AND x.word = d.word AND x.shelf = d.shelf AND x.passage = d.key;
+
+-- drop_words
+-- Lets words of memories go that stand nowhere on the shelf any more.
+DELETE FROM remit.vocabulary AS v
+USING (
+    SELECT DISTINCT e.word, p.shelf
+    FROM remit.passage AS p CROSS JOIN LATERAL json_array_elements_text(p.words::json) AS e(word)
+    WHERE p.org = :org AND p.memory = ANY (:memories::bigint[]) AND p.approved
+) AS d
+WHERE v.org = :org AND v.shelf = d.shelf AND v.word = d.word
+    AND NOT EXISTS (SELECT 1 FROM remit.posting AS x WHERE x.org = :org AND x.word = d.word AND x.shelf = d.shelf);
+
+-- drop_phrases
+-- Removes the words of memories in their order.
+DELETE FROM remit.phrase AS f
+USING remit.passage AS p
+WHERE p.org = :org AND p.memory = ANY (:memories::bigint[]) AND f.org = :org AND f.shelf = p.shelf AND f.passage = p.key;
+
+-- drop_passages
+-- Removes the passages of memories.
+DELETE FROM remit.passage WHERE org = :org AND memory = ANY (:memories::bigint[]);
+
+-- drop_tags
+-- Removes the tags of memories.
+DELETE FROM remit.tag WHERE org = :org AND memory = ANY (:memories::bigint[]);
+
+-- granted
+-- The scopes granted to an actor.
+SELECT json_agg(g.scope ORDER BY g.scope) FROM remit.grants AS g WHERE g.org = :org AND g.actor = :actor;
+
+-- grant
+-- Grants a scope to an actor, if it is not yet.
+INSERT INTO remit.grants (org, actor, scope) VALUES (:org, :actor, :scope) ON CONFLICT (org, actor, scope) DO NOTHING;
+
+-- revoke
+-- Takes a scope back; tells whether it was granted.
+WITH gone AS (DELETE FROM remit.grants WHERE org = :org AND actor = :actor AND scope = :scope RETURNING 1) SELECT count(*) FROM gone;
+
+-- roots
+-- Folders and files in which `file:` origins may be read.
+SELECT json_agg(r.path ORDER BY r.path) FROM remit.root AS r;
+
+-- add_root
+-- Allows one more.
+INSERT INTO remit.root (digest, path) SELECT :digest, :path WHERE NOT EXISTS (SELECT 1 FROM remit.root WHERE digest = :digest);
+
+-- setting
+-- A setting of the store.
+SELECT value FROM remit.setting WHERE name = :name;
+
+-- set
+-- Sets it.
+INSERT INTO remit.setting (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- applied
+-- The migrations this store had.
+SELECT json_agg(json_build_array(number, checksum)) FROM remit.migration;
+
+-- owned
+-- Whether who logged in owns the store, and so may look after all orgs.
+SELECT pg_has_role(session_user, c.relowner, 'USAGE') FROM pg_catalog.pg_class AS c WHERE c.oid = 'remit.tenant'::regclass;
+
+-- tenants
+-- All orgs from one on, for the host's own maintenance: only the owner sees them.
+SELECT json_agg(t.org ORDER BY t.org) FROM remit.tenant AS t WHERE t.org >= :org;
+
+-- records
+-- Everything stated of the memories of an org behind one of them: a JSON array of rows.
+SELECT json_agg(json_build_array(
+    m.org, m.source, m.id, m.title, m.text, m.digest, m.created_at, m.importance, m.pinned, m.approval, m.superseded, m.valid_from,
+    m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.stated::json
+) ORDER BY m.source, m.id)
+FROM (
+    SELECT m.* FROM remit.memory AS m
+    WHERE m.org = :org AND (m.source, m.id) > (:source, :id)
+    ORDER BY m.source, m.id LIMIT :most
+) AS m JOIN remit.shelf AS s ON s.org = m.org AND s.id = m.shelf;
+
+-- means
+-- What there is to search vectors with: version and schema of the extension; of each table its dimensions and whether its index can be used.
+SELECT json_build_array(
+    (SELECT e.extversion FROM pg_catalog.pg_extension AS e WHERE e.extname = 'vector'),
+    (SELECT n.nspname FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'),
+    (
+        SELECT json_object_agg(c.relname, json_build_array(a.atttypmod, a.atttypid::bigint, EXISTS (
+            SELECT 1 FROM pg_catalog.pg_index AS i
+            JOIN pg_catalog.pg_class AS x ON x.oid = i.indexrelid
+            JOIN pg_catalog.pg_am AS m ON m.oid = x.relam
+            WHERE i.indrelid = c.oid AND m.amname = 'hnsw' AND i.indisvalid AND i.indisready
+        )))
+        FROM pg_catalog.pg_class AS c
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'embedding'
+        WHERE n.nspname = 'remit' AND c.relname IN ('vector_local', 'vector_semantic')
+    )
+);
+
+-- hazards
+-- What makes the role of this transaction or the catalogue unsafe, as a JSON array of texts; NULL when nothing does.
+-- :may_log_in says whether the role may, which only the nodes of a cluster need.
+WITH
+    me AS (SELECT r.* FROM pg_catalog.pg_roles AS r WHERE r.rolname = current_user),
+    relations AS (
+        SELECT c.* FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE n.nspname = 'remit' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+    ),
+    powers AS (
+        SELECT r.oid, r.rolname, CASE
+            WHEN r.rolsuper THEN 'a superuser'
+            WHEN r.rolbypassrls THEN 'allowed to bypass row security'
+            WHEN r.rolcreaterole OR r.rolreplication THEN 'allowed to make roles or to replicate'
+            WHEN r.oid IN (SELECT relowner FROM relations) THEN 'the owner of tables'
+            WHEN r.rolname IN (
+                'pg_read_all_data', 'pg_write_all_data', 'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'
+            ) THEN 'allowed to read past row security'
+        END AS power
+        FROM pg_catalog.pg_roles AS r
+    ),
+    policies AS (
+        SELECT tablename, md5(string_agg(
+            concat_ws('|', policyname, permissive, roles, cmd, qual, with_check), E'\n' ORDER BY policyname COLLATE "C"
+        )) AS told
+        FROM pg_catalog.pg_policies WHERE schemaname = 'remit' GROUP BY tablename
+    ),
+    noted AS (
+        SELECT w.key AS tablename, w.value AS told
+        FROM remit.setting AS s CROSS JOIN LATERAL json_each_text(s.value::json) AS w WHERE s.name = 'policies'
+    )
+SELECT json_agg(h.told ORDER BY h.told)
+FROM (
+    SELECT 'the role ' || p.rolname || ' is ' || p.power AS told FROM powers AS p JOIN me ON me.oid = p.oid WHERE p.power IS NOT NULL
+    UNION ALL
+    SELECT 'the role ' || me.rolname || ' is a member of ' || p.rolname || ', which is ' || p.power
+    FROM powers AS p CROSS JOIN me
+    WHERE p.power IS NOT NULL AND p.oid <> me.oid AND NOT me.rolsuper AND pg_has_role(me.oid, p.oid, 'MEMBER')
+    UNION ALL
+    SELECT 'the role ' || me.rolname || ' may log in' FROM me WHERE me.rolcanlogin AND NOT :may_log_in::boolean
+    UNION ALL
+    SELECT 'row security is not forced on ' || r.relname FROM relations AS r
+    WHERE r.relkind IN ('r', 'p') AND NOT (r.relrowsecurity AND r.relforcerowsecurity)
+    UNION ALL
+    SELECT r.relname || ' shows rows past row security' FROM relations AS r
+    WHERE r.relkind IN ('m', 'f')
+        OR (r.relkind = 'v' AND NOT coalesce('security_invoker=true' = ANY (r.reloptions) OR 'security_invoker=on' = ANY (r.reloptions), false))
+    UNION ALL
+    SELECT 'the policies of ' || coalesce(r.relname, n.tablename) || ' are not those that `remit init` made'
+    FROM (SELECT relname FROM relations WHERE relkind IN ('r', 'p')) AS r
+    FULL JOIN noted AS n ON n.tablename = r.relname
+    LEFT JOIN policies AS p ON p.tablename = coalesce(r.relname, n.tablename)
+    WHERE r.relname IS NULL OR n.told IS DISTINCT FROM p.told
+    UNION ALL
+    SELECT 'the function ' || f.proname || ' runs with the rights of its owner'
+    FROM pg_catalog.pg_proc AS f JOIN pg_catalog.pg_namespace AS n ON n.oid = f.pronamespace
+    WHERE n.nspname = 'remit' AND f.prosecdef
+) AS h;

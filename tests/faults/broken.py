@@ -1,0 +1,57 @@
+"""Parts that do not work, and an engine that has to live with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from remit.pipeline import Engine
+
+
+class Broken:
+    """A store of which some methods raise, or never answer; the rest is the real one's."""
+
+    def __init__(self, store: Any, faults: Mapping[str, Exception | None]) -> None:
+        self._store, self._faults = store, faults
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._faults:
+            return getattr(self._store, name)
+        fault = self._faults[name]
+
+        async def failing(*_: Any, **__: Any) -> None:
+            if fault is None:
+                await anyio.sleep_forever()
+            else:
+                raise fault
+
+        return failing
+
+
+class Late(Broken):
+    """A store of which one method works a number of times and then raises."""
+
+    def __init__(self, store: Any, method: str, *, works: int, fault: Exception) -> None:
+        super().__init__(store, {})
+        self._method, self._works, self._fault = method, works, fault
+
+    def __getattr__(self, name: str) -> Any:
+        if name != self._method:
+            return getattr(self._store, name)
+
+        async def failing_later(*given: Any, **named: Any) -> Any:
+            self._works -= 1
+            if self._works < 0:
+                raise self._fault
+            return await getattr(self._store, name)(*given, **named)
+
+        return failing_later
+
+
+def over(engine: Engine, broken: Callable[[Any], Any]) -> Engine:
+    """The engine with something laid over its store."""
+    store = broken(engine.store)
+    return replace(engine, store=store, kit=replace(engine.kit, finder=store, reader=store))
