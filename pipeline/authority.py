@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -76,6 +76,22 @@ class AsStated:
 
     async def resolve(self, principal: Principal) -> Principal:
         return principal
+
+
+class Granting(Protocol):
+    """A store that keeps who was granted what."""
+
+    async def granted(self, actor: str, org: str) -> Sequence[str]: ...
+
+
+class FromStore:
+    """The authority of a service: the store's own table of grants, whatever scopes the principal states."""
+
+    def __init__(self, store: Granting) -> None:
+        self._store = store
+
+    async def resolve(self, principal: Principal) -> Principal:
+        return replace(principal, scopes=tuple(await self._store.granted(principal.actor, principal.org)))
 
 
 def principal_from(mapping: object, *, host: bool, limits: Limits) -> Principal:

@@ -44,6 +44,11 @@ class PrincipalDefault(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuthoritySettings(_Checked):
+    grants: Literal["host", "store"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PerSource(_Checked):
     fact: Share
     session: Share
@@ -65,6 +70,11 @@ class GenerateCeiling(StageCeiling):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankCeiling(StageCeiling):
+    rerank: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyCeiling(StageCeiling):
     rounds: Annotated[int, Field(ge=1, le=10)]
 
@@ -79,7 +89,7 @@ class PackCeiling(StageCeiling):
 class Profile(_Checked):
     generate: GenerateCeiling
     dedupe: StageCeiling
-    rank: StageCeiling
+    rank: RankCeiling
     verify: VerifyCeiling
     pack: PackCeiling
 
@@ -129,9 +139,56 @@ class Brief(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MiniLMSettings(_Checked):
+    threads: Positive
+    run_tokens: Positive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAI(_Checked):
+    model: Annotated[str, Field(max_length=200)]
+    revision: Annotated[str, Field(max_length=200)]
+    dimensions: Annotated[int, Field(ge=2, le=16_384)]
+    shortened: bool
+    question_prefix: Annotated[str, Field(max_length=1000)]
+    passage_prefix: Annotated[str, Field(max_length=1000)]
+    batch_texts: Positive
+    batch_characters: Positive
+    text_characters: Positive
+    extra_calls: Count
+    question_places: Positive
+    passage_places: Positive
+    question_seconds: Factor
+    passage_seconds: Factor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding(_Checked):
-    provider: Literal["local", "none"]
+    provider: Literal["local", "minilm", "openai", "none"]
     semantic_dimensions: Annotated[int, Field(ge=129, le=2000)]
+    cached_questions: Count
+    minilm: MiniLMSettings
+    openai: OpenAI
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reranking(_Checked):
+    provider: Literal["none", "maxsim", "remote"]
+    seconds: Seconds
+    model: Annotated[str, Field(max_length=200)]
+    text_characters: Positive
+    tokens: Positive
+    places: Positive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboundSettings(_Checked):
+    embedding_orgs: Literal["*"] | list[Name]
+    reranking_orgs: Literal["*"] | list[Name]
+    fair_seconds: Factor
+    cool_seconds: Factor
+    longest_cool_seconds: Factor
+    longest_retry_after_seconds: Factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,10 +272,13 @@ class Postgres(_Checked):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(_Checked):
     principal: PrincipalDefault
+    authority: AuthoritySettings
     recall: Recall
     context: Context
     brief: Brief
     embedding: Embedding
+    reranking: Reranking
+    outbound: OutboundSettings
     analysis: Analysis
     chunking: Chunking
     freshness: Freshness

@@ -13,7 +13,7 @@ import anyio
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.asking import Plan, asked
-from remit.pipeline.authority import AsStated, Authority, Grants, Principal, access_for, default_principal, granted, scope_filter
+from remit.pipeline.authority import AsStated, Authority, FromStore, Grants, Principal, access_for, default_principal, granted, scope_filter
 from remit.pipeline.brief import Brief, brief
 from remit.pipeline.config import Config, load
 from remit.pipeline.counting import HostCounter, counter_named
@@ -25,6 +25,7 @@ from remit.pipeline.errors import ConfigError, InvalidRequest, NotAuthorised
 from remit.pipeline.freshness import Check, FileChecker, Watch
 from remit.pipeline.indexing import Indexer
 from remit.pipeline.items import Item, memory_id
+from remit.pipeline.opening import opened
 from remit.pipeline.outcome import Because, Code, fault
 from remit.pipeline.recall import Kit, Recalled, recall
 from remit.pipeline.remember import remember, remember_stream
@@ -177,7 +178,7 @@ async def open_engine(
     authority: Authority | None = None,
     rebuild: bool = False,
 ) -> AsyncIterator[Engine]:
-    """Opens a store by its URL (`sqlite:PATH`, `memory:`) and yields an `Engine`; closes it at the end.
+    """Opens a store by its URL (`sqlite:PATH`, `postgresql://…`, `embedded:DIR`, `memory:`) and yields an `Engine`; closes it at the end.
 
     `config` is laid over the shipped one; `clock` gives aware times; `checkers` look at origins by URI scheme; `embedder` takes the
     place of the local feature hash; `counter` counts tokens as the caller's model does; `authority` says at each call what a
@@ -188,17 +189,16 @@ async def open_engine(
     analyser = Analyser(settings.analysis.language)
     embedders, without = _embedders(settings, analyser, embedder)
     tokens = HostCounter(counter) if counter else _loaded(settings.context.counter)
-    opened = await _opened(store, settings, analyser.signature, rebuild=rebuild)
-    try:
-        roots = Roots(opened, settings.freshness.roots)
+    async with opened(store, settings, analyser.signature, rebuild=rebuild) as own:
+        roots = Roots(own, settings.freshness.roots)
         files = FileChecker(roots, most_bytes=settings.freshness.most_bytes, threads=settings.freshness.workers)
         watch = Watch(
             {"file": files, **(checkers or {})}, workers=settings.freshness.workers, check_seconds=settings.freshness.check_seconds
         )
         kit = Kit(
             config=settings,
-            finder=opened,
-            reader=opened,
+            finder=own,
+            reader=own,
             checker=watch,
             embedders=embedders,
             counter=tokens,
@@ -208,16 +208,14 @@ async def open_engine(
         )
         yield Engine(
             config=settings,
-            store=opened,
+            store=own,
             kit=kit,
             indexer=Indexer(analyser, embedders, settings.chunking, tokens),
-            authority=authority or AsStated(),
+            authority=authority or (FromStore(own) if settings.authority.grants == "store" else AsStated()),
             roots=roots,
             files=files,
             without=without,
         )
-    finally:
-        await opened.close()
 
 
 def _embedders(settings: Config, analyser: Analyser, own: Embedder | None) -> tuple[Sequence[Embedder], tuple[Degradation, ...]]:
@@ -233,17 +231,3 @@ def _loaded(name: str) -> TokenCounter:
     counter = counter_named(name)
     counter.load()
     return counter
-
-
-async def _opened(url: str, settings: Config, signature: str, *, rebuild: bool) -> Store:
-    """Imports the backend that is asked for and no other, so that nobody pays for a driver they do not use."""
-    kind, _, rest = url.partition(":")
-    if kind == "memory":
-        from remit.pipeline.storage.memory.store import open_memory
-
-        return await open_memory(signature)
-    if kind == "sqlite" and rest:
-        from remit.pipeline.storage.sqlite.store import open_sqlite
-
-        return await open_sqlite(rest, settings.sqlite, signature, rebuild=rebuild)
-    raise ConfigError("store: must be sqlite:PATH or memory:")

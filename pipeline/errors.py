@@ -39,6 +39,18 @@ class StorageUnavailable(RemitError, ConnectionError):
 class UnsoundBatch(RemitError, ValueError):
     """The embedding provider's answer is malformed, so all of it was refused."""
 
+    def __init__(self, code: str, fact: str) -> None:
+        super().__init__(fact)
+        self.code = code
+
+
+class ProviderFailed(RemitError, ConnectionError):
+    """The provider did not answer."""
+
+    def __init__(self, code: str, fact: str) -> None:
+        super().__init__(fact)
+        self.code = code
+
 
 class CounterFailed(RemitError):
     """The host's token counter did not give a count."""

@@ -216,7 +216,8 @@ class _Steps:
         try:
             async with self.kit.crews.at(stage, within=self.left()):
                 ceiling = self.plan.ceilings[stage]
-                ceiling = replace(ceiling, seconds=min(ceiling.seconds, self.left()))
+                of_stage = max(0.0, ceiling.seconds - self.trail.reports[stage].seconds)  # earlier rounds have spent the rest
+                ceiling = replace(ceiling, seconds=min(of_stage, self.left()))
                 return await self.trail.follow(stage, lambda: work(ceiling))
         except Overloaded:
             recalled.faults.append(fault(stage, Code.OVERLOADED))

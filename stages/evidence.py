@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -171,7 +171,7 @@ class Candidate:
 class Ranked:
     """A candidate in its final order. Only `rank` makes these. `score` is `fused × boost × scope`, rounded to 12 decimals.
 
-    Of a doc `candidate` is the best passage, `ranks` the best place any of its passages has in each lane, and `others` are
+    `reranked` is what a reranker said of it, rounded likewise; None when none was asked about it. Of a doc `candidate` is the best passage, `ranks` the best place any of its passages has in each lane, and `others` are
     its other passages that were found, best first.
     """
 
@@ -182,6 +182,7 @@ class Ranked:
     scope: float
     score: float
     others: tuple[Candidate, ...] = ()
+    reranked: float | None = None
 
     @property
     def outline(self) -> Outline:
@@ -210,16 +211,26 @@ class Verdict(StrEnum):
     UNWATCHED = "unwatched"
 
 
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """What an earlier look found, where it may still be used. `age` is how long ago that look began."""
+
+    verdict: Verdict
+    age: timedelta
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
     """A ranked memory that was just read again and whose source was looked at. Only `verify` makes these.
 
-    `checked_at` is None when nobody can look at its source (no checker for that kind of origin).
+    `verdict` is `unwatched` when nobody can look at its source (no checker for that kind of origin), and `unverified` when the look
+    failed and the org wants such evidence all the same; `checked_at`, when its source was looked at, is None for both.
     """
 
     ranked: Ranked
     memory: Memory
     checked_at: datetime | None
+    verdict: Verdict = Verdict.FRESH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,7 +191,9 @@ def _proposals(
     lookup: Lookup, scores: Scored, found: Found, probes: Sequence[Probe], thresholds: Mapping[Lane, float], selection: Selection
 ) -> tuple[Proposed, ...]:
     of_lane = {probe.lane: probe for probe in probes}
-    by_vectors = [proposed_by_vectors(each, of_lane[each.lane], thresholds[each.lane]) for each in found.neighbours]
+    looked_up_all = not (found.left_out or lookup.terms.cut or found.exhausted is Limit.SECONDS)
+    holding = scores.keys if looked_up_all else None
+    by_vectors = [proposed_by_vectors(each, of_lane[each.lane], thresholds[each.lane], holding) for each in found.neighbours]
     phrased, first_round = bool(lookup.filters.phrases), not lookup.seen
     return (*by_vectors, *proposed_by_words(scores, found, selection, phrased=phrased, first_round=first_round))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from remit.stages.access import Access
 from remit.stages.ceiling import Limit
-from remit.stages.evidence import Lane, Memory, MemoryId, Outline, PassageId, Route, Verdict
+from remit.stages.evidence import Lane, Memory, MemoryId, Outline, PassageId, Reused, Route, Verdict
 from remit.stages.report import Degradation, Reason
 from remit.stages.request import Filters, Source
 
@@ -126,10 +126,23 @@ class Embedder(Protocol):
         ...
 
 
-class Checker(Protocol):
-    """Says which of these memories still match their source, for this access. One it says nothing of is unverified."""
+class Reranker(Protocol):
+    """Says how well passages answer a question. Is given only text that the access may read, as it stands in the store at this moment."""
 
-    async def still_true(self, memories: Sequence[Memory], access: Access) -> Mapping[MemoryId, Verdict]: ...
+    name: str
+
+    async def scores(self, question: str, passages: Sequence[str]) -> Sequence[float]:
+        """One finite score a passage, in order; higher is better. Raises whatever it likes when it cannot: the fused order then stands."""
+        ...
+
+
+class Checker(Protocol):
+    """Says which of these memories still match their source, for this access. One it says nothing of is unverified.
+
+    What it answers from an earlier look is `Reused`, so that using it again makes nothing fresher.
+    """
+
+    async def still_true(self, memories: Sequence[Memory], access: Access) -> Mapping[MemoryId, Verdict | Reused]: ...
 
 
 class TokenCounter(Protocol):

@@ -48,10 +48,12 @@ async def rank(candidates: Sequence[Candidate], *, rules: RankRules, ceiling: Ce
     )
 
 
-def order(ranked: Ranked, tie_break_order: Sequence[Source]) -> tuple[bool, float, int, str]:
-    """What a list of ranked memories is sorted by: archived docs last, then the score, then the source, then the id by code point."""
-    outline = ranked.outline
-    return outline.status is Status.ARCHIVED, -ranked.score, tie_break_order.index(outline.memory.source), outline.memory.id
+def order(ranked: Ranked, tie_break_order: Sequence[Source]) -> tuple[bool, bool, float, float, int, str]:
+    """What a list of ranked memories is sorted by: archived docs last, then what a reranker said and those it was not asked about after
+    them, then the score, then the source, then the id by code point."""
+    outline, reranked = ranked.outline, ranked.reranked
+    source = tie_break_order.index(outline.memory.source)
+    return outline.status is Status.ARCHIVED, reranked is None, -(reranked or 0.0), -ranked.score, source, outline.memory.id
 
 
 def _by_memory(candidates: Sequence[Candidate]) -> Mapping[MemoryId, list[Candidate]]:

@@ -66,7 +66,7 @@ class Quote:
             cite=cite,
             memory=fresh.memory,
             text=fresh.memory.text,
-            verified="unwatched" if checked_at is None else f"{checked_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            verified=fresh.verdict.value if checked_at is None else f"{checked_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
             matched_by=fresh.ranked.matched_by,
             routes=fresh.ranked.candidate.routes,
         )

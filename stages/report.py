@@ -52,10 +52,15 @@ class Degradation(StrEnum):
     NO_VECTORS = "no_vectors"
     EMBEDDINGS_OFF = "embeddings_off"
     EMBEDDING_FAILED = "embedding_failed"
+    EMBEDDING_DISABLED = "embedding_disabled"
+    EMBEDDING_PENDING = "embedding_pending"
+    EMBEDDING_INCOMPATIBLE = "embedding_incompatible"
+    RERANKER_FAILED = "reranker_failed"
     RECENT_ONLY = "recent_only"
     COMMON_WORDS_LEFT_OUT = "common_words_left_out"
     NEAR_WORDS = "near_words"
     UNWATCHED = "unwatched"
+    UNVERIFIED = "unverified"
 
 
 class Unbalanced(Exception):

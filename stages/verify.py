@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import anyio
 
 from remit.stages.access import Access, Approval, Label
 from remit.stages.ceiling import Ceiling, Limit
-from remit.stages.evidence import Fresh, Memory, MemoryId, Outline, PassageId, Ranked, Verdict
+from remit.stages.evidence import Fresh, Memory, MemoryId, Outline, PassageId, Ranked, Reused, Verdict
 from remit.stages.ports import Checker, Reader
 from remit.stages.report import Degradation, Reason, Staged
 from remit.stages.request import Source
@@ -23,6 +23,10 @@ REASONS = {
     Verdict.INACCESSIBLE: Reason.INACCESSIBLE,
     Verdict.UNVERIFIED: Reason.UNVERIFIED,
 }
+
+MARKS = {Verdict.UNWATCHED: Degradation.UNWATCHED, Verdict.UNVERIFIED: Degradation.UNVERIFIED}
+
+AT_ONCE = timedelta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +52,18 @@ async def verify(
     batch: int,
     clock: Callable[[], datetime],
     ceiling: Ceiling,
+    keep_unverified: bool = False,
 ) -> Verified:
     """Keeps what still stands in the store and at its source, best first, as far as `page` has places.
 
     At most `batch` memories are looked at side by side, and no more than there are open places plus as many as turned out stale so
     far. Of a doc its best passage is looked at, and the doc goes as a whole when that is stale: version and source are the doc's.
-    A checker that raises or says nothing of a memory leaves it unverified, which is not fresh; what nobody can look at is kept and
-    reported as `unwatched`. When `ceiling.seconds` ends, what was kept stays. Raises what `reader` raises.
+    A checker that raises or says nothing of a memory leaves it unverified, which is not fresh: it goes, or with `keep_unverified`
+    stays, marked and reported. What nobody can look at is kept and reported as `unwatched`. When `ceiling.seconds` ends, what was
+    kept stays. Raises what `reader` raises.
     """
-    walk = _Walk(ranked, access, page, clock)
+    usable = {Verdict.FRESH, Verdict.UNWATCHED} | ({Verdict.UNVERIFIED} if keep_unverified else set())
+    walk = _Walk(ranked, access, page, clock, usable)
     with anyio.move_on_after(ceiling.seconds) as scope:
         while anyio.current_time() < scope.deadline:
             walk.settle()
@@ -99,6 +106,13 @@ async def _verdicts(standing: Mapping[int, Memory], access: Access, checker: Che
         return {}
 
 
+def _seen(answer: object) -> tuple[Verdict, timedelta]:
+    """What a checker answered and how long ago that was seen; anything that is no answer is unverified."""
+    if isinstance(answer, Reused):
+        return answer.verdict, answer.age
+    return (answer if isinstance(answer, Verdict) else Verdict.UNVERIFIED), AT_ONCE
+
+
 @dataclass(slots=True)
 class _Walk:
     """The way down the ranked list: what is settled, what was looked at, and which places are open."""
@@ -107,6 +121,7 @@ class _Walk:
     access: Access
     page: Page
     clock: Callable[[], datetime]
+    usable: Set[Verdict]
     looked_at: int = 0
     asked: Sequence[int] = ()
     at: int = 0
@@ -151,15 +166,15 @@ class _Walk:
                 self._note(place, fault or Reason.GONE)
         return standing
 
-    def judge(self, verdicts: Mapping[MemoryId, object], standing: Mapping[int, Memory]) -> None:
+    def judge(self, answers: Mapping[MemoryId, object], standing: Mapping[int, Memory]) -> None:
         now = self.clock() if standing else None
         for place, memory in standing.items():
-            verdict = verdicts.get(memory.id)
-            if verdict is Verdict.FRESH or verdict is Verdict.UNWATCHED:
-                checked_at = now if verdict is Verdict.FRESH else None
-                self._note(place, Fresh(ranked=self.ranked[place], memory=memory, checked_at=checked_at))
+            verdict, age = _seen(answers.get(memory.id))
+            if verdict in self.usable:
+                checked_at = now - age if now is not None and verdict is Verdict.FRESH else None
+                self._note(place, Fresh(ranked=self.ranked[place], memory=memory, checked_at=checked_at, verdict=verdict))
             else:
-                self._note(place, REASONS[verdict] if isinstance(verdict, Verdict) else Reason.UNVERIFIED)
+                self._note(place, REASONS[verdict])
 
     def told(self, ceiling: Ceiling) -> Verified:
         self.settle()
@@ -172,7 +187,7 @@ class _Walk:
             kept=tuple(self.kept),
             rejected=dict(rejected),
             exhausted=self._exhausted(rejected, ceiling),
-            degraded=(Degradation.UNWATCHED,) if any(fresh.checked_at is None for fresh in self.kept) else (),
+            degraded=tuple(degradation for verdict, degradation in MARKS.items() if any(fresh.verdict is verdict for fresh in self.kept)),
             page=self.page,
             looked_at=self.looked_at,
             lost=tuple(self.lost),

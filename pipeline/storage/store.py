@@ -74,6 +74,18 @@ class Store(Finder, Reader, Protocol):
 
     async def add_root(self, path: str) -> None: ...
 
+    async def grant(self, actor: str, org: str, scope: str) -> None:
+        """Grants an actor of an org a scope, by its whole name; granting again changes nothing."""
+        ...
+
+    async def revoke(self, actor: str, org: str, scope: str) -> bool:
+        """Takes a grant back, for every recall that begins from now on; whether there was one."""
+        ...
+
+    async def granted(self, actor: str, org: str) -> Sequence[str]:
+        """The scopes granted to an actor of an org, sorted."""
+        ...
+
     async def capabilities(self) -> Capabilities: ...
 
     async def faults(self) -> Sequence[Fault]:

@@ -131,7 +131,7 @@ async def everything_told(store: Store, access: Access, names: Iterable[PassageI
         "found": await found(store, wanted, access),
         "read": await store.read(names, access),
         "passages": {str(name): await store.passages_of(name, access) for name in {each.memory for each in names}},
-        "vocabulary": await store.vocabulary(1, 4, access),
+        "vocabulary": await store.vocabulary(1, 9, access),
         "brief": await store.brief(access, pinned=2, important=2, recent=2),
         "coverage": await store.coverage(SPACE, access),
     }

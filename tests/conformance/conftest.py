@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from itertools import count
 
 import pytest
+from databases import OWNER, Stock, login
+from servers import Postgres
 
 from remit.pipeline.config import load
 from remit.pipeline.storage.memory import open_memory
+from remit.pipeline.storage.postgres import open_postgres
 from remit.pipeline.storage.sqlite import open_sqlite
 from remit.pipeline.storage.store import Store
 
 Open = Callable[[], AbstractAsyncContextManager[Store]]
 
 SIGNATURE = "by spaces"
-KINDS = ("memory", "sqlite", "sqlite as if large")
+KINDS = ("memory", "sqlite", "sqlite as if large", "postgres", "postgres behind a pooler")
 
 
-def opener(kind: str, folder: pytest.TempPathFactory) -> Open:
-    """Opens a new, empty store of a kind each time it is called. "As if large" takes the ways that big stores take."""
+@pytest.fixture(scope="session")
+def stock(postgres_server: Postgres) -> Iterator[Stock]:
+    """Postgres databases with empty stores."""
+    stock = Stock(postgres_server, SIGNATURE)
+    yield stock
+    stock.close()
+
+
+def opener(kind: str, request: pytest.FixtureRequest) -> Open:
+    """Opens a new, empty store of a kind each time it is called. "As if large" takes the ways that big stores take, "behind a pooler"
+    those that one needs which keeps neither prepared statements nor anything else from one transaction to the next."""
+    if kind.startswith("postgres"):
+        return _postgres_opener(kind, request.getfixturevalue("stock"))
+    folder: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
     settings = load().sqlite
     if kind == "sqlite as if large":
         settings = replace(settings, readers=1, seek_shelves=1, whole_vectors=0, vector_slack=1, check_steps=1)
@@ -41,9 +56,23 @@ def opener(kind: str, folder: pytest.TempPathFactory) -> Open:
     return opened
 
 
+def _postgres_opener(kind: str, stock: Stock) -> Open:
+    settings = load().postgres
+    if kind == "postgres behind a pooler":
+        settings = replace(settings, prepare=False, remembered_accesses=0, vector_slack=1, connections=1)
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Store]:
+        with stock.database() as dsn:
+            async with await open_postgres(login(dsn, OWNER), settings, SIGNATURE) as store:
+                yield store
+
+    return opened
+
+
 @pytest.fixture(params=KINDS)
-def open_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Open:
-    return opener(request.param, tmp_path_factory)
+def open_store(request: pytest.FixtureRequest) -> Open:
+    return opener(request.param, request)
 
 
 @pytest.fixture
@@ -53,11 +82,11 @@ async def store(open_store: Open) -> AsyncIterator[Store]:
 
 
 @pytest.fixture(params=KINDS[1:])
-def open_other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Open:
+def open_other(request: pytest.FixtureRequest) -> Open:
     """Opens a store that is not the oracle."""
-    return opener(request.param, tmp_path_factory)
+    return opener(request.param, request)
 
 
 @pytest.fixture
-def open_oracle(tmp_path_factory: pytest.TempPathFactory) -> Open:
-    return opener("memory", tmp_path_factory)
+def open_oracle(request: pytest.FixtureRequest) -> Open:
+    return opener("memory", request)

@@ -92,6 +92,12 @@ async def test_what_no_longer_stands_is_counted_and_takes_no_room(store: Store) 
     assert answer["exhausted"] is None
 
 
+async def test_what_is_both_superseded_and_over_is_counted_once(store: Store) -> None:
+    await filled(store, [memory("old", "red", valid_until=NOW), memory("new", "blue", supersedes=(MemoryId(Source.FACT, "old"),))])
+
+    assert (await found(store, wanting("red"), EVERYTHING))["dead"] == {Reason.SUPERSEDED: 1}
+
+
 async def test_no_time_does_no_work_and_says_so(store: Store) -> None:
     await filled(store, CROWD)
 

@@ -44,7 +44,7 @@ async def test_a_store_shows_exactly_what_the_access_admits(open_store: Open, en
     }
     assert sorted(told["read"]) == sorted(names_of(_of_own_org(reached, access)))
     assert {memory.id for memory in told["brief"]} <= {entry.record.id for entry in admitted}
-    assert told["vocabulary"] == plain_words([e for e in reached if e.record.label.approval is Approval.APPROVED], 1, 4)
+    assert told["vocabulary"] == plain_words([e for e in reached if e.record.label.approval is Approval.APPROVED], 1, 9)
     assert told["coverage"] == (sum(SPACE in passage.vectors for _, passage in holding), len(holding))
     for entry in entries:
         mine = any(each.record.id == entry.record.id for each in reached)
@@ -122,6 +122,7 @@ FILTERS = [
     Filters(tags=TagFilter(all=("x",))),
     Filters(tags=TagFilter(any=("x", "y"))),
     Filters(created_until=NOW),
+    Filters(phrases=("red",), created_until=NOW, tags=TagFilter(none=("y",))),
 ]
 
 
@@ -135,6 +136,12 @@ async def test_in_a_crowd_of_what_may_not_be_found_every_way_to_search_finds_the
                 wanted = wanting("red", "fox", near=0, filters=filters, rows=rows, postings=postings)
                 assert await found(store, wanted, access) == await found(oracle, wanted, access)
         for access in LOOKS:
+            outlined = [{each.passage for each in (await each.outlines(range(200), access)).values()} for each in (store, oracle)]
+            assert (
+                outlined[0]
+                == outlined[1]
+                == {name for name, each in (await oracle.read(names, access)).items() if access.admits(each.label)}
+            )
             assert await everything_told(store, access, names, wanting()) == await everything_told(oracle, access, names, wanting())
 
 

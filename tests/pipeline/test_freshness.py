@@ -15,7 +15,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from remit.pipeline.freshness import FileChecker, Watch, digest, path_of
+from remit.pipeline.freshness import FileChecker, Watch
+from remit.pipeline.freshness.files import digest, path_of
 from remit.stages.access import Access, Label, Shelf
 from remit.stages.evidence import Memory, MemoryId, Origin, PassageId, Verdict
 from remit.stages.request import Source
@@ -390,7 +391,7 @@ async def test_a_hung_disk_holds_its_threads_and_no_recall(root: Path, monkeypat
     checker = files(root)
     shared = Watch({"file": checker}, workers=3, check_seconds=0.05)
     asked = [memory(page.as_uri(), name=f"{place}", sha256=sha(page)) for place in range(3)]
-    monkeypatch.setattr("remit.pipeline.freshness.os.read", lambda file, size: (released.wait(30), read(file, size))[1])
+    monkeypatch.setattr("remit.pipeline.freshness.files.os.read", lambda file, size: (released.wait(30), read(file, size))[1])
 
     with anyio.fail_after(10):
         assert set((await shared.still_true(asked, ACCESS)).values()) == {Verdict.UNVERIFIED}

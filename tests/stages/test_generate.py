@@ -177,9 +177,15 @@ async def test_a_known_word_is_never_replaced_by_a_near_one() -> None:
 async def test_vectors_that_clear_the_threshold_are_proposed_best_first_and_the_rest_is_weak() -> None:
     vectors = {1: [0.9, 0.1, 0], 2: [1, 0, 0], 3: [0, 1, 0], 4: [0, 0, 0]}
     exact = replace(RECALL.selection, chance=replace(RECALL.selection.chance, local=0.0))
-    found = await search(Shelf({}, vectors), "red", Fixed([1, 0, 0]), selection=exact)
+    found = await search(Shelf(dict.fromkeys(vectors, "red"), vectors), "red", Fixed([1, 0, 0]), selection=exact)
     assert names(found, Lane.LOCAL) == ["f002", "f001"]
     assert found.rejected == {Reason.WEAK: 2}
+
+
+async def test_a_feature_hash_proposes_nothing_that_holds_no_word_of_the_question() -> None:
+    found = await search(Shelf({1: "red", 2: "blue"}, {1: [1, 0, 0], 2: [1, 0, 0]}), "red", Fixed([1, 0, 0]))
+    assert names(found, Lane.LOCAL) == ["f001"]
+    assert found.rejected == {Reason.WEAK: 1}
 
 
 @pytest.mark.parametrize("embedder", [Broken([1, 0, 0]), Fixed([float("nan"), 0, 0]), Fixed([1, 0])])

@@ -38,6 +38,7 @@ class MemoryStore:
         self._signature = signature
         self._kept: dict[tuple[str, MemoryId], Kept] = {}
         self._first: dict[tuple[str, str], First] = {}
+        self._granted: set[tuple[str, str, str]] = set()
         self._roots: set[str] = set()
         self._keys = count(1)
 
@@ -107,6 +108,17 @@ class MemoryStore:
 
     async def add_root(self, path: str) -> None:
         self._roots.add(path)
+
+    async def grant(self, actor: str, org: str, scope: str) -> None:
+        self._granted.add((org, actor, scope))
+
+    async def revoke(self, actor: str, org: str, scope: str) -> bool:
+        known = (org, actor, scope) in self._granted
+        self._granted.discard((org, actor, scope))
+        return known
+
+    async def granted(self, actor: str, org: str) -> Sequence[str]:
+        return sorted(scope for of, whom, scope in self._granted if (of, whom) == (org, actor))
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(facts={"store": "memory", "analyser": self._signature})

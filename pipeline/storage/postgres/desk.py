@@ -89,6 +89,11 @@ class Transaction:
             raise failures.told(answers.failure.sqlstate)
         return answers
 
+    async def owned(self) -> None:
+        """Raises `StorageUnavailable` unless who logged in owns the store."""
+        if (await self.ask([self._desk.command("owned")])).value(0) != b"\1":
+            raise StorageUnavailable("Only the owner may look after all orgs: use an owner's DSN for it.")
+
     async def tried(self, commands: Sequence[Command]) -> Answers:
         """The answers up to the first failure, which is told beside them; after that nothing more may be asked."""
         first = [] if self._begun else self._first()

@@ -6,6 +6,10 @@ from remit.pipeline.crews import Overloaded
 from remit.pipeline.errors import RemitError, StorageUnavailable
 
 CANCELED = "57014"
+TAKEN = "23505"
+UNFIT = ("22", "54")
+"""Classes of faults that lie in a value and not in the database."""
+
 LOST = "The connection was lost: try again."
 
 _SENTENCES = {
@@ -42,6 +46,11 @@ def told(sqlstate: str) -> StorageUnavailable:
         if known in _SENTENCES:
             return StorageUnavailable(_SENTENCES[known])
     return StorageUnavailable(f"Postgres reported {sqlstate or 'a fault'}.")
+
+
+def unwritten(sqlstate: str) -> StorageUnavailable:
+    """The same of a write, whose caller wants to know that nothing of it was kept."""
+    return StorageUnavailable(f"{told(sqlstate).fact} Nothing was written.")
 
 
 def not_connected(message: str) -> RemitError:

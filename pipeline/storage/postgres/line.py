@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -119,9 +119,9 @@ class Line:
         `until` is on the clock of the event loop; what runs then is stopped, and failed. Raises `StorageUnavailable` when the connection is
         lost. However it ends, the line is idle or inside its transaction afterwards, or closed; who is cancelled waits for that a moment.
         """
-        answers = Answers()
+        answers, waiting = Answers(), anyio.CancelScope(deadline=until)
         try:
-            with anyio.CancelScope(deadline=until) as waiting:
+            with waiting:
                 self._send(commands)
                 await self._receive(answers)
         except psycopg.Error:
@@ -160,6 +160,7 @@ class Line:
             name = statement.name.encode()
             if statement.name not in self._prepared:
                 self._pg.send_prepare(name, statement.sql)
+                self._prepared.add(statement.name)
                 self._expected.append(statement)
             self._pg.send_query_prepared(name, command.values, _formats(command), BINARY)
         self._expected.append(kept)
@@ -201,8 +202,8 @@ class Line:
             sqlstate = result.error_field(DiagnosticField.SQLSTATE)
             answers.failure = Failure(sqlstate.decode() if sqlstate else "")
         if isinstance(expected, Statement):
-            if good:
-                self._prepared.add(expected.name)
+            if not good:
+                self._prepared.discard(expected.name)
         elif expected is KEPT and good:
             answers.results.append(result)
 
@@ -239,7 +240,7 @@ class Line:
         request = self._pg.cancel_conn()
         try:
             request.start()
-            await _polled(request)
+            await _polled(request, request.poll)
         finally:
             request.finish()
 
@@ -255,7 +256,7 @@ async def connected(address: Mapping[str, Any], *, until: float, prepare: bool, 
         with anyio.CancelScope(deadline=until) as waiting:
             resolved = await _resolved(address)
             request = pq.PGconn.connect_start(make_conninfo(**resolved).encode())
-            await _polled(request)
+            await _polled(request, request.connect_poll)
             request.nonblocking = 1
             request.enter_pipeline_mode()
             line = Line(request, prepare=prepare, cancel_seconds=cancel_seconds)
@@ -289,9 +290,8 @@ async def _resolved(address: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**address, "host": ",".join([host] * len(found)), "hostaddr": ",".join(found), **({"port": ports} if ports else {})}
 
 
-async def _polled(request: PGconn | PGcancelConn) -> None:
+async def _polled(request: PGconn | PGcancelConn, poll: Callable[[], int]) -> None:
     """Drives libpq's connecting to its end. Raises `psycopg.OperationalError` when it fails."""
-    poll = request.poll if isinstance(request, pq.PGcancelConn) else request.connect_poll
     while (state := poll()) != PollingStatus.OK:
         if state == PollingStatus.READING:
             await anyio.wait_readable(request.socket)

@@ -12,7 +12,7 @@ from psycopg.pq.abc import PGresult
 from remit.pipeline.config import Postgres
 from remit.pipeline.storage.postgres.means import Means
 from remit.pipeline.storage.postgres.statements import Command, Statement, plain
-from remit.pipeline.storage.postgres.wire import halfvec, numbers_of, vector, vectors_of
+from remit.pipeline.storage.postgres.wire import KIND, halfvec, numbers_of, vector, vectors_of
 from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, RAN
 from remit.stages.evidence import Lane, Route
 from remit.stages.ports import Neighbours, Probe
@@ -37,7 +37,6 @@ FLOAT32_ERROR = 5e-5
 
 _SOURCES = tuple(Source)
 _SENT = {"local": vector, "semantic": halfvec}
-_KIND = {"local": ">f4", "semantic": ">f2"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +130,7 @@ def kept(look: Look, result: PGresult, rows: int, length: int) -> tuple[Neighbou
     keys = numbers_of(result.get_value(0, 0))
     if not keys.size:
         return None, _exact(look) if look.approximate else None
-    found = vectors_of(result.get_value(0, 1), length, look.probe.vector.size, _KIND[look.table])
+    found = vectors_of(result.get_value(0, 1), length, look.probe.vector.size, KIND[look.table])
     likeness = similarities(look.probe.vector, found)
     cut = np.partition(likeness, -rows)[-rows] if keys.size > rows else likeness.min()
     near = np.flatnonzero(likeness >= cut)

@@ -36,7 +36,7 @@ class Pool:
 
     @asynccontextmanager
     async def line(self, until: float) -> AsyncIterator[Line]:
-        """A line, for as long as the block runs. Raises `Overloaded` when none comes free in time, `StorageUnavailable` when none can be made."""
+        """A line, for as long as the block runs. Raises `Overloaded` when none comes free in time, and as connecting does."""
         borrower = object()
         await self._placed(borrower, until)
         try:

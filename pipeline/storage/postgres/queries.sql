@@ -7,6 +7,13 @@
 -- The identity of this transaction, as the database knows it.
 SELECT current_user::text, current_setting('app.org', true), current_setting('app.scopes', true);
 
+-- anything_seen
+-- Whether anything at all is to be seen: it must not be, for who is nobody or made up.
+SELECT EXISTS (SELECT 1 FROM remit.shelf) OR EXISTS (SELECT 1 FROM remit.memory) OR EXISTS (SELECT 1 FROM remit.passage)
+    OR EXISTS (SELECT 1 FROM remit.posting) OR EXISTS (SELECT 1 FROM remit.vocabulary) OR EXISTS (SELECT 1 FROM remit.phrase)
+    OR EXISTS (SELECT 1 FROM remit.tag) OR EXISTS (SELECT 1 FROM remit.receipt) OR EXISTS (SELECT 1 FROM remit.grants)
+    OR EXISTS (SELECT 1 FROM remit.tenant);
+
 -- reached_of_all
 -- The shelves in reach of an access to every scope of its org, as JSON: [id, source, passages, words, vectors] of each.
 SELECT '[' || string_agg(
@@ -307,7 +314,8 @@ FROM (
 -- eligible
 -- The standing passages that pass the filters. A phrase is sought in the words with a space around it.
 SELECT array_agg(p.key)
-FROM remit.passage AS p JOIN remit.memory AS m ON m.org = p.org AND m.key = p.memory
+FROM remit.passage AS p
+CROSS JOIN LATERAL (SELECT m.* FROM remit.memory AS m WHERE m.org = :org AND m.key = p.memory OFFSET 0) AS m
 WHERE p.org = :org AND p.shelf = ANY (:shelves::bigint[])
     AND p.approved AND NOT p.superseded
     AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
@@ -329,26 +337,45 @@ WHERE p.org = :org AND p.shelf = ANY (:shelves::bigint[])
     ));
 
 -- outlines
--- What ranking needs of these passages, of those that stand in reach: a JSON array.
-SELECT '[' || string_agg(p.outline, ',') || ']'
-FROM remit.passage AS p JOIN remit.shelf AS s ON s.org = p.org AND s.id = p.shelf
-WHERE p.org = :org AND p.key = ANY (:keys::bigint[])
-    AND p.approved AND NOT p.superseded
-    AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
-    AND s.source IN (SELECT unnest(:sources::text[]))
-    AND (:granted::text[] IS NULL OR (
-        s.scope IN (SELECT unnest(:granted::text[]))
-        AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
-        AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
-    ))
-    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
-    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+-- What ranking needs of these passages, of those that stand in reach: a JSON array. The shelves of what was found are looked at once each.
+WITH
+    found AS MATERIALIZED (
+        SELECT p.shelf, p.outline
+        FROM unnest(:keys::bigint[]) AS w(key) CROSS JOIN LATERAL (
+            SELECT p.shelf, p.outline
+            FROM remit.passage AS p
+            WHERE p.org = :org AND p.key = w.key
+                AND p.approved AND NOT p.superseded
+                AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+            OFFSET 0
+        ) AS p
+    ),
+    reached AS MATERIALIZED (
+        SELECT s.id
+        FROM (SELECT DISTINCT shelf FROM found) AS f CROSS JOIN LATERAL (
+            SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = f.shelf OFFSET 0
+        ) AS s
+        WHERE s.source IN (SELECT unnest(:sources::text[]))
+            AND (:granted::text[] IS NULL OR (
+                s.scope IN (SELECT unnest(:granted::text[]))
+                AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+                AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+            ))
+            AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+            AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])))
+    )
+SELECT '[' || string_agg(f.outline, ',') || ']' FROM found AS f WHERE f.shelf IN (SELECT r.id FROM reached AS r);
 
 -- vocabulary
 -- The plain words of a length that stand on shelves in reach: a JSON array.
-SELECT json_agg(DISTINCT coalesce(v.whole, v.word) COLLATE "C")
-FROM remit.vocabulary AS v JOIN remit.shelf AS s ON s.org = v.org AND s.id = v.shelf
-WHERE v.org = :org AND v.letters BETWEEN :shortest AND :longest
+SELECT json_agg(DISTINCT v.word)
+FROM remit.shelf AS s CROSS JOIN LATERAL (
+    SELECT coalesce(v.whole, v.word) AS word
+    FROM remit.vocabulary AS v
+    WHERE v.org = :org AND v.shelf = s.id AND v.letters BETWEEN :shortest AND :longest
+    OFFSET 0
+) AS v
+WHERE s.org = :org
     AND s.source IN (SELECT unnest(:sources::text[]))
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
@@ -359,15 +386,20 @@ WHERE v.org = :org AND v.letters BETWEEN :shortest AND :longest
     AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
 
 -- read
--- These passages with the label and the provenance they have now: a JSON array of rows.
+-- These passages with the label and the provenance they have now: a JSON array of rows. Each is looked up by its name, whatever the planner
+-- thinks of their number.
 SELECT json_agg(json_build_array(
     m.source, m.id, p.ordinal, p.starts, p.ends, coalesce(p.text, m.text), m.version, m.title, m.created_at, m.importance, m.pinned,
     m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.stated::json
 ))
 FROM unnest(:wanted_sources::text[], :wanted_ids::text[], :ordinals::bigint[]) AS w(source, id, ordinal)
-JOIN remit.memory AS m ON m.org = :org AND m.source = w.source AND m.id = w.id
-JOIN remit.passage AS p ON p.org = :org AND p.memory = m.key AND p.ordinal = w.ordinal
-JOIN remit.shelf AS s ON s.org = :org AND s.id = m.shelf
+CROSS JOIN LATERAL (
+    SELECT m.* FROM remit.memory AS m WHERE m.org = :org AND m.source = w.source AND m.id = w.id OFFSET 0
+) AS m
+CROSS JOIN LATERAL (
+    SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key AND p.ordinal = w.ordinal OFFSET 0
+) AS p
+CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = m.shelf OFFSET 0) AS s
 WHERE s.source IN (SELECT unnest(:sources::text[]))
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
@@ -380,11 +412,10 @@ WHERE s.source IN (SELECT unnest(:sources::text[]))
 -- passages_of
 -- The passages of a memory in reach, whether or not it stands.
 SELECT array_agg(p.ordinal ORDER BY p.ordinal)
-FROM remit.memory AS m
-JOIN remit.passage AS p ON p.org = :org AND p.memory = m.key
-JOIN remit.shelf AS s ON s.org = :org AND s.id = m.shelf
-WHERE m.org = :org AND m.source = :source AND m.id = :id
-    AND s.source IN (SELECT unnest(:sources::text[]))
+FROM (SELECT m.* FROM remit.memory AS m WHERE m.org = :org AND m.source = :source AND m.id = :id OFFSET 0) AS m
+CROSS JOIN LATERAL (SELECT p.ordinal FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key OFFSET 0) AS p
+CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = m.shelf OFFSET 0) AS s
+WHERE s.source IN (SELECT unnest(:sources::text[]))
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
         AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -401,12 +432,17 @@ SELECT json_agg(json_build_array(
 ) ORDER BY m.importance DESC, m.id)
 FROM (
     SELECT m.*, s.scope, s.project, s.conversation
-    FROM remit.memory AS m JOIN remit.shelf AS s ON s.org = m.org AND s.id = m.shelf
-    WHERE m.org = :org AND m.source = 'fact' AND m.pinned = :pinned
-        AND m.approval = 'approved' AND NOT m.superseded
-        AND (m.valid_from IS NULL OR m.valid_from <= :now)
-        AND (m.valid_until IS NULL OR :now < m.valid_until) AND (m.expires_at IS NULL OR :now < m.expires_at)
-        AND EXISTS (SELECT 1 FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key)
+    FROM remit.shelf AS s CROSS JOIN LATERAL (
+        SELECT m.*
+        FROM remit.memory AS m
+        WHERE m.org = :org AND m.shelf = s.id AND m.pinned = :pinned
+            AND m.approval = 'approved' AND NOT m.superseded
+            AND (m.valid_from IS NULL OR m.valid_from <= :now)
+            AND (m.valid_until IS NULL OR :now < m.valid_until) AND (m.expires_at IS NULL OR :now < m.expires_at)
+            AND EXISTS (SELECT 1 FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key)
+        ORDER BY m.importance DESC, m.id LIMIT :most
+    ) AS m
+    WHERE s.org = :org AND s.source = 'fact'
         AND s.source IN (SELECT unnest(:sources::text[]))
         AND (:granted::text[] IS NULL OR (
             s.scope IN (SELECT unnest(:granted::text[]))
@@ -428,12 +464,17 @@ SELECT json_agg(json_build_array(
 ) ORDER BY m.aged_from DESC, m.id)
 FROM (
     SELECT m.*, s.scope, s.project, s.conversation
-    FROM remit.memory AS m JOIN remit.shelf AS s ON s.org = m.org AND s.id = m.shelf
-    WHERE m.org = :org AND m.source = 'session'
-        AND m.approval = 'approved' AND NOT m.superseded
-        AND (m.valid_from IS NULL OR m.valid_from <= :now)
-        AND (m.valid_until IS NULL OR :now < m.valid_until) AND (m.expires_at IS NULL OR :now < m.expires_at)
-        AND EXISTS (SELECT 1 FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key)
+    FROM remit.shelf AS s CROSS JOIN LATERAL (
+        SELECT m.*
+        FROM remit.memory AS m
+        WHERE m.org = :org AND m.shelf = s.id
+            AND m.approval = 'approved' AND NOT m.superseded
+            AND (m.valid_from IS NULL OR m.valid_from <= :now)
+            AND (m.valid_until IS NULL OR :now < m.valid_until) AND (m.expires_at IS NULL OR :now < m.expires_at)
+            AND EXISTS (SELECT 1 FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key)
+        ORDER BY m.aged_from DESC, m.id LIMIT :most
+    ) AS m
+    WHERE s.org = :org AND s.source = 'session'
         AND s.source IN (SELECT unnest(:sources::text[]))
         AND (:granted::text[] IS NULL OR (
             s.scope IN (SELECT unnest(:granted::text[]))
@@ -454,9 +495,9 @@ SELECT pg_advisory_xact_lock(:number);
 -- numbers
 -- Numbers that no memory, passage and shelf ever had.
 SELECT
-    array(SELECT nextval('remit.memory_key_seq') FROM generate_series(1, :memories)),
-    array(SELECT nextval('remit.passage_key_seq') FROM generate_series(1, :passages)),
-    array(SELECT nextval('remit.shelf_id_seq') FROM generate_series(1, :shelves));
+    array(SELECT nextval('remit.memory_key_seq') FROM generate_series(1, :memories::bigint)),
+    array(SELECT nextval('remit.passage_key_seq') FROM generate_series(1, :passages::bigint)),
+    array(SELECT nextval('remit.shelf_id_seq') FROM generate_series(1, :shelves::bigint));
 
 -- shelves_at
 -- The shelves at these places: [place, id, vectors] of each.
@@ -470,8 +511,10 @@ SELECT json_agg(json_build_array(
     m.source, m.id, m.key, m.version, m.digest, m.superseded, m.shelf, s.scope, s.project, s.conversation, s.place, s.vectors::json
 ))
 FROM unnest(:wanted_sources::text[], :wanted_ids::text[]) AS w(source, id)
-JOIN remit.memory AS m ON m.org = :org AND m.source = w.source AND m.id = w.id
-JOIN remit.shelf AS s ON s.org = :org AND s.id = m.shelf;
+CROSS JOIN LATERAL (
+    SELECT m.* FROM remit.memory AS m WHERE m.org = :org AND m.source = w.source AND m.id = w.id OFFSET 0
+) AS m
+CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = m.shelf OFFSET 0) AS s;
 
 -- passages_kept
 -- What the indexes hold for the passages of memories: [memory, approved, superseded, timed, length, spaces] of each.
@@ -479,8 +522,10 @@ SELECT json_agg(json_build_array(
     p.memory, p.approved, p.superseded, p.valid_from IS NOT NULL OR p.valid_until IS NOT NULL, p.length, p.spaces::json
 ))
 FROM unnest(:wanted_sources::text[], :wanted_ids::text[]) AS w(source, id)
-JOIN remit.memory AS m ON m.org = :org AND m.source = w.source AND m.id = w.id
-JOIN remit.passage AS p ON p.org = :org AND p.memory = m.key;
+CROSS JOIN LATERAL (
+    SELECT m.key FROM remit.memory AS m WHERE m.org = :org AND m.source = w.source AND m.id = w.id OFFSET 0
+) AS m
+CROSS JOIN LATERAL (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key OFFSET 0) AS p;
 
 -- receipts_of
 -- What became of the first writes with these keys: [key, source, id, digest, written, version] of each.
@@ -733,11 +778,11 @@ INSERT INTO remit.root (digest, path) SELECT :digest, :path WHERE NOT EXISTS (SE
 
 -- setting
 -- A setting of the store.
-SELECT value FROM remit.setting WHERE name = :name;
+SELECT value FROM remit.setting WHERE name = :setting;
 
 -- set
 -- Sets it.
-INSERT INTO remit.setting (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+INSERT INTO remit.setting (name, value) VALUES (:setting, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- applied
 -- The migrations this store had.

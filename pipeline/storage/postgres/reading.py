@@ -104,3 +104,9 @@ async def _asked(desk: Desk, access: Access, *commands: Command) -> Answers:
         return await transaction.ask(commands)
 
 
+
+
+async def granted(desk: Desk, actor: str, org: str) -> list[str]:
+    async with desk.reading(Identity.of_org(org)) as transaction:
+        answers = await transaction.ask([desk.command("granted", org=spelled(org), actor=spelled(actor))])
+    return sorted(map(unspelled, json.loads(answers.value(0) or b"[]")))

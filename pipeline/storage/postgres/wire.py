@@ -24,6 +24,9 @@ _FLOAT8_ITEM = np.dtype([("size", ">i4"), ("value", ">f8")])
 _BOOL_ITEM = np.dtype([("size", ">i4"), ("value", "u1")])
 _HEAD_BYTES = 20
 
+KIND = {"local": ">f4", "semantic": ">f2"}
+"""The form of one number in each table of vectors."""
+
 Keys = NDArray[np.int64]
 
 
@@ -62,11 +65,11 @@ def maybe_int8s(values: Sequence[int | None]) -> bytes:
     return b"".join(parts)
 
 
-def float8s(values: Sequence[float]) -> bytes:
+def float8s(values: NDArray[np.float64] | Sequence[float]) -> bytes:
     return _items(FLOAT8, _FLOAT8_ITEM, 8, values)
 
 
-def flags(values: Sequence[bool]) -> bytes:
+def flags(values: NDArray[np.bool_] | Sequence[bool]) -> bytes:
     return _items(BOOL, _BOOL_ITEM, 1, values)
 
 

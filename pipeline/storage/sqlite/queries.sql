@@ -415,6 +415,18 @@ SELECT path FROM root ORDER BY path;
 -- Allows one more.
 INSERT OR IGNORE INTO root (path) VALUES (:path);
 
+-- grant
+-- Grants an actor a scope.
+INSERT OR IGNORE INTO granted (org, actor, scope) VALUES (:org, :actor, :scope);
+
+-- revoke
+-- Takes a grant back; a row when there was one.
+DELETE FROM granted WHERE org = :org AND actor = :actor AND scope = :scope RETURNING scope;
+
+-- granted
+-- The scopes of an actor.
+SELECT scope FROM granted WHERE org = :org AND actor = :actor ORDER BY scope;
+
 -- setting
 -- A setting of the store.
 SELECT value FROM setting WHERE name = :name;

@@ -119,6 +119,15 @@ class SqliteStore:
     async def records(self, after: tuple[str, MemoryId] | None, most: int) -> Sequence[tuple[str, Entry]]:
         return await self._read(lambda db: reading.records(db, self._sql, after, most))
 
+    async def grant(self, actor: str, org: str, scope: str) -> None:
+        await self._write(lambda db: rows(db, self._sql["grant"], {"org": org, "actor": actor, "scope": scope}))
+
+    async def revoke(self, actor: str, org: str, scope: str) -> bool:
+        return bool(await self._write(lambda db: rows(db, self._sql["revoke"], {"org": org, "actor": actor, "scope": scope})))
+
+    async def granted(self, actor: str, org: str) -> Sequence[str]:
+        return await self._read(lambda db: [scope for (scope,) in rows(db, self._sql["granted"], {"org": org, "actor": actor})])
+
     async def capabilities(self) -> Capabilities:
         def facts(db: apsw.Connection) -> dict[str, str]:
             return {

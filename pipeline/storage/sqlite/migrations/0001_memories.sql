@@ -12,6 +12,14 @@ CREATE TABLE root (
     path TEXT NOT NULL PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
+-- Scopes granted to the actors of an org, for a service that keeps them here.
+CREATE TABLE granted (
+    org TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    PRIMARY KEY (org, actor, scope)
+) STRICT, WITHOUT ROWID;
+
 -- Whoever may read one memory of a shelf may read all of it. Origins are whole scope names, '' for none.
 -- passages and words count what stands at every time; what is bound to a time is counted when it is asked for.
 CREATE TABLE shelf (

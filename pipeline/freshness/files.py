@@ -1,4 +1,4 @@
-"""Freshness of origins: who looks again at what a memory came from, how many at a time, and the look at a file."""
+"""The look at a file: its bytes, if it lies where files may be read."""
 
 from __future__ import annotations
 
@@ -7,76 +7,22 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
-from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
-import anyio
-from anyio.to_thread import run_sync
-
+from remit.pipeline.freshness.threads import Threads
+from remit.pipeline.freshness.watch import scheme_of
 from remit.stages.access import Access
-from remit.stages.evidence import Memory, MemoryId, Origin, Verdict
+from remit.stages.evidence import Memory, Origin, Verdict
 
 CHUNK = 1 << 20
 """Bytes hashed before asking whether anybody still waits for the answer."""
 
-POLL = 0.05
-"""Seconds a thread waits for its turn before asking the same."""
-
 Roots = Sequence[str] | Callable[[], Awaitable[Sequence[str]]]
-
-
-class Check(Protocol):
-    """Looks again at one memory's origin. True means fresh, False changed; anything it should not answer is unverified."""
-
-    async def __call__(self, memory: Memory, access: Access, /) -> Verdict | bool | str: ...
-
-
-class Watch:
-    """Keeps the port `Checker`: asks the check for each origin's URI scheme.
-
-    At most `workers` checks run at a time, for all recalls together, and each for `check_seconds`, waiting for its turn not counted.
-    A memory without an origin is fresh, for the store is its source; one whose scheme has no check is unwatched. A check that raises,
-    is late or answers nonsense leaves its own memory unverified, and delays no other beyond its own seconds.
-    """
-
-    def __init__(self, checks: Mapping[str, Check], *, workers: int, check_seconds: float) -> None:
-        self._checks = {scheme.lower(): check for scheme, check in checks.items()}
-        self._workers = workers
-        self._turns = anyio.CapacityLimiter(workers)
-        self._seconds = check_seconds
-
-    async def still_true(self, memories: Sequence[Memory], access: Access) -> Mapping[MemoryId, Verdict]:
-        verdicts: dict[MemoryId, Verdict] = {}
-        waiting: list[tuple[Check, Memory]] = []
-        for memory in memories:
-            check = self._checks.get(scheme_of(memory.origin.uri)) if memory.origin else None
-            if check is None:
-                verdicts[memory.id] = Verdict.UNWATCHED if memory.origin else Verdict.FRESH
-            else:
-                waiting.append((check, memory))
-        if waiting:
-            queue = iter(waiting)
-            async with anyio.create_task_group() as tasks:
-                for _ in range(min(self._workers, len(waiting))):
-                    tasks.start_soon(self._work, queue, access, verdicts)
-        return verdicts
-
-    async def _work(self, queue: Iterator[tuple[Check, Memory]], access: Access, verdicts: dict[MemoryId, Verdict]) -> None:
-        for check, memory in queue:
-            async with self._turns:
-                verdicts[memory.id] = await self._look(check, memory, access)
-
-    async def _look(self, check: Check, memory: Memory, access: Access) -> Verdict:
-        with anyio.move_on_after(self._seconds):
-            try:
-                return verdict_of(await check(memory, access))
-            except Exception:  # noqa: BLE001 - a check is a host's code: whatever it raises, this one memory is unverified
-                return Verdict.UNVERIFIED
-        return Verdict.UNVERIFIED
 
 
 class FileChecker:
@@ -90,7 +36,7 @@ class FileChecker:
     def __init__(self, roots: Roots, *, most_bytes: int, threads: int) -> None:
         self._roots = roots
         self._most_bytes = most_bytes
-        self._threads = threading.BoundedSemaphore(threads)
+        self._threads = Threads(threads)
 
     async def __call__(self, memory: Memory, _access: Access, /) -> Verdict:
         if memory.origin is None:
@@ -114,17 +60,10 @@ class FileChecker:
         if path is None:
             return Verdict.INACCESSIBLE
         roots = await self._roots() if callable(self._roots) else self._roots
-        unwanted = threading.Event()
-        try:
-            # Abandoned when its time is over, so that a hanging disk holds a thread and never a recall; the thread ends by itself.
-            return await run_sync(self._look, path, tuple(roots), unwanted, abandon_on_cancel=True)
-        finally:
-            unwanted.set()
+        found = await self._threads.run(partial(self._look, path, tuple(roots)))
+        return Verdict.UNVERIFIED if found is None else found
 
     def _look(self, path: str, roots: Sequence[str], unwanted: threading.Event) -> str | Verdict:
-        while not self._threads.acquire(timeout=POLL):
-            if unwanted.is_set():
-                return Verdict.UNVERIFIED
         try:
             return digest(path, roots, most_bytes=self._most_bytes, unwanted=unwanted)
         except FileNotFoundError:
@@ -133,21 +72,6 @@ class FileChecker:
             return Verdict.INACCESSIBLE
         except OSError as error:
             return Verdict.INACCESSIBLE if error.errno in (errno.ELOOP, errno.ENAMETOOLONG) else Verdict.UNVERIFIED
-        finally:
-            self._threads.release()
-
-
-def scheme_of(uri: str) -> str:
-    """The lower-case scheme of a URI, empty when it has none."""
-    scheme, colon, _ = uri.partition(":")
-    return scheme.lower() if colon else ""
-
-
-def verdict_of(answer: object) -> Verdict:
-    """A check's answer as a verdict: True is fresh, False changed, a verdict's own word that verdict, all else unverified."""
-    if isinstance(answer, bool):
-        return Verdict.FRESH if answer else Verdict.CHANGED
-    return Verdict(answer) if isinstance(answer, str) and answer in list(Verdict) else Verdict.UNVERIFIED
 
 
 def path_of(uri: str) -> str | None:

@@ -1,0 +1,80 @@
+"""Databases with a store in them, for tests: made once by an owner that is no superuser, cloned, emptied and used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from urllib.parse import quote, urlencode
+
+import anyio
+import psycopg
+from psycopg import conninfo, sql
+from servers import Postgres
+
+from remit.pipeline.config import load
+from remit.pipeline.storage.postgres import made
+
+OWNER = "remit_owner"
+APP = load().postgres.role
+KEPT = ("migration", "setting")
+
+
+def login(dsn: str, user: str) -> str:
+    """The DSN of the same database for another role that may log in."""
+    return f"postgresql:///?{urlencode(conninfo.conninfo_to_dict(dsn, user=user), quote_via=quote)}"
+
+
+def with_store(signature: str, dsn: str) -> None:
+    """Does in an empty database what a DBA and then the owner do."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        for role, kind in ((OWNER, "LOGIN NOSUPERUSER NOBYPASSRLS"), (APP, "NOLOGIN NOSUPERUSER NOBYPASSRLS")):
+            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
+                connection.execute(sql.SQL("CREATE ROLE {} " + kind).format(sql.Identifier(role)))
+        connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(APP), sql.Identifier(OWNER)))
+        database = sql.Identifier(str(conninfo.conninfo_to_dict(dsn)["dbname"]))
+        connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, sql.Identifier(OWNER)))
+    config = load()
+    done = anyio.run(
+        partial(made, login(dsn, OWNER), config.postgres, signature, semantic_dimensions=config.embedding.semantic_dimensions)
+    )
+    assert done.for_dba == ""
+
+
+def template_with_store(server: Postgres, signature: str) -> str:
+    """The name of a database to be cloned, with an empty store of this analyser."""
+    return server.template("store_" + signature.replace(" ", "_"), partial(with_store, signature))
+
+
+class Stock:
+    """Databases with empty stores. What comes back is emptied, which is quicker than a new clone."""
+
+    def __init__(self, server: Postgres, signature: str) -> None:
+        self._clone = partial(server.create, template_with_store(server, signature))
+        self._drop: Callable[[str], None] = server.drop
+        self._free: list[str] = []
+        self._all: list[str] = []
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The superuser's DSN of a database that nobody else uses now."""
+        dsn = self._free.pop() if self._free else self._clone()
+        self._all.append(dsn)
+        try:
+            yield dsn
+        finally:
+            emptied(dsn)
+            self._free.append(dsn)
+
+    def close(self) -> None:
+        for dsn in set(self._all):
+            self._drop(dsn)
+
+
+def emptied(dsn: str) -> None:
+    """Takes everything out of a store but what says that it is one."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'remit' AND tablename <> ALL (%s)", [list(KEPT)])
+        names = sql.SQL(", ").join(sql.Identifier("remit", name) for (name,) in tables.fetchall())
+        connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(names))
