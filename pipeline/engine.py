@@ -13,7 +13,19 @@ import anyio
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.asking import Plan, asked
-from remit.pipeline.authority import AsStated, Authority, FromStore, Grants, Principal, access_for, default_principal, granted, scope_filter
+from remit.pipeline.authority import (
+    AsStated,
+    Authority,
+    FromStore,
+    Grants,
+    Principal,
+    access_for,
+    checked,
+    default_principal,
+    granted,
+    scope_filter,
+    scopes_at,
+)
 from remit.pipeline.brief import Brief, brief
 from remit.pipeline.config import Config, load
 from remit.pipeline.counting import HostCounter, counter_named
@@ -22,6 +34,7 @@ from remit.pipeline.doctor import Examination, examined
 from remit.pipeline.embedding.local import LocalHash
 from remit.pipeline.envelope import Answer, answered
 from remit.pipeline.errors import ConfigError, InvalidRequest, NotAuthorised
+from remit.pipeline.fields import name_at
 from remit.pipeline.freshness import Check, FileChecker, Watch
 from remit.pipeline.indexing import Indexer
 from remit.pipeline.items import Item, memory_id
@@ -122,6 +135,29 @@ class Engine:
         return await brief(
             grants, store=self.store, counter=self.kit.counter, config=self.config, now=self.kit.clock(), tokens=tokens, project=project
         )
+
+    async def grant(self, actor: str, scopes: Sequence[str], principal: Principal | None = None) -> Sequence[str]:
+        """Grants an actor of the principal's org these scopes in the store's table, and gives all it is granted there, sorted.
+
+        The table is what recalls go by when `authority.grants` is `store`. For the host alone: nothing asks who may grant.
+        """
+        org, named = self._named(actor, scopes, principal)
+        for scope in named:
+            await self.store.grant(actor, org, scope)
+        return await self.store.granted(actor, org)
+
+    async def revoke(self, actor: str, scopes: Sequence[str], principal: Principal | None = None) -> Sequence[str]:
+        """Takes scopes back from an actor, for every recall that begins from now on, and gives what it is left with."""
+        org, named = self._named(actor, scopes, principal)
+        for scope in named:
+            await self.store.revoke(actor, org, scope)
+        return await self.store.granted(actor, org)
+
+    def _named(self, actor: str, scopes: Sequence[str], principal: Principal | None) -> tuple[str, Sequence[str]]:
+        limits = self.config.limits
+        name_at("actor", actor, limits.name_characters)
+        stated = checked(principal or default_principal(self.config), limits)
+        return stated.org, sorted(scopes_at("scopes", list(scopes), limits))
 
     async def doctor(self) -> Examination:
         """What this store can do and whether it is safe, with the fix for what is not."""

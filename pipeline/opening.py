@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from remit.pipeline.analysis import Analyser
 from remit.pipeline.config import Config
 from remit.pipeline.errors import ConfigError
 from remit.pipeline.storage.store import Store
@@ -67,6 +68,11 @@ async def made(url: str, settings: Config, signature: str) -> Made:
 
     done = await making.made(url, settings.postgres, signature, semantic_dimensions=settings.embedding.semantic_dimensions)
     return Made(migrations=done.migrations, for_dba=done.for_dba)
+
+
+async def made_for(url: str, settings: Config) -> Made:
+    """As `made`, for the analyser that the config names."""
+    return await made(url, settings, Analyser(settings.analysis.language).signature)
 
 
 @asynccontextmanager

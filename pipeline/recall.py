@@ -62,6 +62,11 @@ class Recalled:
     packed: Packed | None = None
     faults: list[Because] = field(default_factory=list)
 
+    @property
+    def left_behind(self) -> bool:
+        """Whether the last search was cut at memories that could still have a place on the page."""
+        return bool(self.generated) and any(self.page.closed_to(source) is None for source in self.generated[-1].cut)
+
     @classmethod
     def stopped(cls, why: Because) -> Recalled:
         """A recall that was stopped before anything was asked."""
@@ -85,7 +90,7 @@ async def recall(plan: Plan, access: Access, kit: Kit, trail: Trail) -> Recalled
                 candidates = await steps.dedupe(hits, recalled)
                 ranked = await steps.rank(candidates, recalled)
                 verified = await steps.verify(ranked, recalled)
-                if not _worth_another_round(hits, verified):
+                if not (recalled.left_behind and _worth_another_round(verified)):
                     break
                 lookup = _beyond(lookup, hits)
             else:
@@ -233,10 +238,9 @@ class _Steps:
         raise Interrupted
 
 
-def _worth_another_round(generated: Generated, verified: Verified) -> bool:
-    """Evidence was stale, places are open, work is left, and the search had been cut: there may be more behind what was seen."""
-    stale = len(verified.lost) > 0
-    return stale and not verified.page.full and verified.exhausted is None and generated.exhausted is Limit.ITEMS
+def _worth_another_round(verified: Verified) -> bool:
+    """Evidence was stale, and work is left."""
+    return len(verified.lost) > 0 and verified.exhausted is None
 
 
 def _beyond(lookup: Lookup, generated: Generated) -> Lookup:

@@ -45,7 +45,7 @@ class Lookup:
 class Generated(Staged[Hit]):
     """The hits, and how they were found: `routes` says `ran` or why not; `near` the words tried for an unknown one;
     `left_out` the words too common to look up; `thresholds` what each vector lane had to reach; `scores` of all that held a word;
-    `eligible` the passages that passed the filters (None: all do).
+    `eligible` the passages that passed the filters (None: all do); `cut` the sources of which more was found than `ceiling.items`.
     `coverage` is, for each vector lane, how many passages in reach have a vector of its space, and how many there are."""
 
     routes: Mapping[Route, str] = field(default_factory=dict)
@@ -55,6 +55,7 @@ class Generated(Staged[Hit]):
     thresholds: Mapping[Lane, float] = field(default_factory=dict)
     scores: Scored | None = None
     eligible: NDArray[np.int64] | None = None
+    cut: frozenset[Source] = frozenset()
     proposals: tuple[Proposed, ...] = ()
 
 
@@ -98,12 +99,13 @@ async def generate(
         outlines = await finder.outlines(sorted(keys), access) if keys else {}
         hits = [hits_of(each, outlines, ceiling.items, lookup.taken.get((each.lane, each.source), 0)) for each in proposals]
         generated = _told(proposals, hits, found, most=ceiling.items)
+        plain = {term.text: term.plain or term.text for term in lookup.terms.words}
         return replace(
             generated,
             degraded=found.degraded + _degraded(near, failed),
             routes=found.routes,
             coverage={probe.lane: (found.compared.get(probe.lane, 0), found.passages) for probe in probes},
-            near=near,
+            near={plain.get(word, word): close for word, close in near.items()},
             left_out=found.left_out,
             thresholds=thresholds,
             scores=scores,
@@ -200,18 +202,19 @@ def _proposals(
 
 def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], found: Found, *, most: int) -> Generated:
     rejected: Counter[Reason] = Counter(found.dead)
-    cut = any(each.more for each in found.neighbours)
+    cut = {each.source for each in found.neighbours if each.more}
     for proposal, kept in zip(proposals, hits, strict=True):
         over = max(0, proposal.keys.size - most)
         rejected.update(proposal.rejected)
         rejected[Reason.OVER_CEILING] += over
         rejected[Reason.GONE] += proposal.keys.size - over - len(kept)
-        cut = cut or over > 0
+        cut |= {proposal.source} if over else set()
     return Generated(
         received=sum(found.dead.values()) + sum(each.seen for each in proposals),
         kept=tuple(hit for kept in hits for hit in kept),
         rejected={reason: count for reason, count in rejected.items() if count},
         exhausted=found.exhausted or (Limit.ITEMS if cut else None),
+        cut=frozenset(cut),
     )
 
 

@@ -220,6 +220,40 @@ def why(
 
 
 @command
+def grant(
+    actor: Annotated[str, typer.Argument(metavar="ACTOR", help="Whom.")],
+    scopes: Annotated[list[str], typer.Argument(metavar="SCOPE...", help="global, or kind:name.")],
+    *,
+    common: Common,
+) -> int:
+    """Grant an actor of the principal's org scopes, in the store; recalls go by them when authority.grants is store."""
+    return _granting(actor, scopes, common, take_back=False)
+
+
+@command
+def revoke(
+    actor: Annotated[str, typer.Argument(metavar="ACTOR", help="From whom.")],
+    scopes: Annotated[list[str], typer.Argument(metavar="SCOPE...", help="global, or kind:name.")],
+    *,
+    common: Common,
+) -> int:
+    """Take scopes back from an actor; gone at its next recall."""
+    return _granting(actor, scopes, common, take_back=True)
+
+
+def _granting(actor: str, scopes: list[str], common: Common, *, take_back: bool) -> int:
+    import anyio
+
+    host = _host(common)
+    left = anyio.run(host.granting, actor, scopes, take_back)
+    if common.json:
+        print(_json({"org": host.principal.org, "actor": actor, "scopes": left}))
+    else:
+        print(f"{actor} of {host.principal.org} is granted: {', '.join(left) or 'nothing'}")
+    return ANSWERED
+
+
+@command
 def doctor(*, common: Common) -> int:
     """What this store can do and whether it is safe and whole, with the fix for what is not."""
     import anyio

@@ -45,9 +45,9 @@ class Host:
 
     @property
     def path(self) -> Path | None:
-        """Where the store's file is, when it is a file."""
+        """Where the store's file or folder is, when it has one."""
         kind, _, rest = self.store.partition(":")
-        return Path(rest) if kind == "sqlite" and rest else None
+        return Path(rest) if kind in ("sqlite", "embedded") and rest else None
 
     @asynccontextmanager
     async def engine(self, *, make: bool = False, rebuild: bool = False, clock: Clock = now_in_utc) -> AsyncIterator[Engine]:
@@ -74,6 +74,12 @@ class Host:
     async def brief(self, tokens: int | None, project: str | None) -> Brief:
         async with self.engine() as engine:
             return await engine.brief(self.principal, tokens=tokens, project=project)
+
+    async def granting(self, actor: str, scopes: list[str], take_back: bool) -> list[str]:
+        """Grants or takes back; what the actor is granted then."""
+        async with self.engine(make=not take_back) as engine:
+            change = engine.revoke if take_back else engine.grant
+            return list(await change(actor, scopes, self.principal))
 
     async def examination(self) -> Examination:
         async with self.engine() as engine:

@@ -12,6 +12,8 @@ from remit.pipeline.doctor import Examination
 from remit.pipeline.faces.host import Host
 from remit.pipeline.faces.show import show_faults, terminal
 from remit.pipeline.faces.wire import examination_to
+from remit.pipeline.opening import Made as SchemaMade
+from remit.pipeline.opening import made_for as schema_made
 from remit.pipeline.reindex import reindex
 
 BEYOND_INDEXES = frozenset({"damaged_file", "no_vectors"})
@@ -20,10 +22,11 @@ BEYOND_INDEXES = frozenset({"damaged_file", "no_vectors"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What was done: whether the store is new, how many memories were indexed again (None: that was not needed), and how it is now."""
+    """What was done: whether the store is new, what was done to its schema, how many memories were indexed again (None: that was not needed), and how it is now."""
 
     store: str
     new: bool
+    schema: SchemaMade
     reindexed: int | None
     examination: Examination
 
@@ -32,22 +35,34 @@ class Made:
         return self.examination.healthy
 
     def wire(self) -> dict[str, Any]:
-        return {"store": self.store, "new": self.new, "reindexed": self.reindexed, **examination_to(self.examination)}
+        return {
+            "store": self.store,
+            "new": self.new,
+            "migrations": list(self.schema.migrations),
+            "forDba": self.schema.for_dba,
+            "reindexed": self.reindexed,
+            **examination_to(self.examination),
+        }
 
 
 async def made(host: Host, told: Callable[[int], None]) -> Made:
     """Opens the store, which makes or upgrades it, and makes its indexes again when they are of another language or out of step."""
     new = host.path is None or not host.path.exists()
+    schema = await schema_made(host.store, host.config)
     async with host.engine(make=True, rebuild=True) as engine:
         examination, done = await engine.doctor(), None
         if any(fault.code not in BEYOND_INDEXES for fault in examination.faults):
             done = await reindex(engine.store, engine.indexer, batch=host.config.remember.batch_items, told=told)
             examination = await engine.doctor()
-    return Made(store=host.store, new=new, reindexed=done, examination=examination)
+    return Made(store=host.store, new=new, schema=schema, reindexed=done, examination=examination)
 
 
 def show_made(made: Made) -> None:
     console = terminal()
+    for migration in made.schema.migrations:
+        console.print(Text(f"carried out {migration}"))
+    if made.schema.for_dba:
+        console.print(Text("What a DBA must run, because this login may not:\n" + made.schema.for_dba))
     if made.reindexed is not None:
         console.print(Text(f"{made.store}: indexed {made.reindexed:,} memories again, as {made.examination.facts['words']}"))
     else:

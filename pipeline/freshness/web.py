@@ -7,7 +7,7 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 import anyio
@@ -154,16 +154,16 @@ async def digest(answer: httpx2.Response, most_bytes: int) -> str | None:
     """SHA-256 of a body as it comes, lower-case hex; None when it is above `most_bytes`, or packed, which nobody asked for."""
     if answer.headers.get("content-encoding", "identity").lower() != "identity":
         return None
-    seen, hashed = 0, hashlib.sha256()
     if int(answer.headers.get("content-length", "0")) > most_bytes:
         return None
-    async with aclosing(answer.aiter_raw()) as chunks:
-        async for chunk in chunks:
+    seen, hashed = 0, hashlib.sha256()
+    with anyio.CancelScope() as enough:
+        async for chunk in answer.aiter_raw():
             seen += len(chunk)
-            if seen > most_bytes:
-                return None
             hashed.update(chunk)
-    return hashed.hexdigest()
+            if seen > most_bytes:
+                enough.cancel()  # leaving the loop instead would leave the generators inside the library half way
+    return None if seen > most_bytes else hashed.hexdigest()
 
 
 def etag_of(text: str | None) -> str | None:

@@ -32,6 +32,8 @@ LATER = "Mon, 30 Nov 2026 09:00:00 GMT"
 CERTIFICATE = Path(__file__).with_name("page_test.pem")
 """Of `page.test`, signed by itself until 2120; its key is no secret."""
 
+TRUSTS_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
 Page = bytes | Callable[[ByteStream], Awaitable[None]]
 
 
@@ -77,7 +79,7 @@ async def site(tls: ssl.SSLContext | None = None, **pages: Page) -> AsyncIterato
                 await stream.aclose()
 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
-        served.port = listener.extra(SocketAttribute.local_port)
+        served.port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - not Django's
         tasks.start_soon(listener.serve, handle)
         yield served
         tasks.cancel_scope.cancel()
@@ -91,7 +93,7 @@ def answering(*addresses: str) -> Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 def checker(*hosts: str, **changes: Any) -> WebChecker:
-    return WebChecker(hosts, **{"redirects": 2, "most_bytes": 1000, "tls": ssl.create_default_context()} | changes)
+    return WebChecker(hosts, **{"redirects": 2, "most_bytes": 1000, "tls": TRUSTS_NOBODY} | changes)
 
 
 def memory(uri: str, version: str | None = None, sha256: str | None = None) -> Memory:
@@ -396,8 +398,11 @@ async def test_a_name_without_an_address_is_unverified(resolve: Any) -> None:
     assert await verdict(checker("page.test", resolve=resolve or unknown), "http://page.test/", '"v1"') is Verdict.UNVERIFIED
 
 
-async def test_this_machine_has_an_address() -> None:
-    assert "127.0.0.1" in await addresses_of("127.0.0.1", 80)
+async def test_an_address_is_its_own_and_by_itself_this_machine_is_asked_for_them() -> None:
+    assert await addresses_of("127.0.0.1", 80) == ["127.0.0.1"]
+    async with site(page=page(ETag='"v1"')) as served:
+        check = WebChecker([f"127.0.0.1:{served.port}"], redirects=0, most_bytes=0)
+        assert await verdict(check, served.of("/page"), '"v1"') is Verdict.FRESH
 
 
 # Redirects
@@ -452,7 +457,7 @@ def context(side: ssl.Purpose) -> ssl.SSLContext:
     [("page.test", True, Verdict.FRESH), ("other.test", True, Verdict.UNVERIFIED), ("page.test", False, Verdict.UNVERIFIED)],
 )
 async def test_a_certificate_must_be_trusted_and_of_the_name_and_not_of_the_address(host: str, trusting: bool, expected: Verdict) -> None:
-    tls = context(ssl.Purpose.SERVER_AUTH) if trusting else ssl.create_default_context()
+    tls = context(ssl.Purpose.SERVER_AUTH) if trusting else TRUSTS_NOBODY
     async with site(context(ssl.Purpose.CLIENT_AUTH), page=page(ETag='"v1"')) as served:
         check = checker(f"{host}:{served.port}", networks=["127.0.0.1"], resolve=answering("127.0.0.1"), tls=tls)
         assert await verdict(check, served.of("/page", host=host, scheme="https"), '"v1"') is expected

@@ -183,7 +183,9 @@ async def test_vectors_that_clear_the_threshold_are_proposed_best_first_and_the_
 
 
 async def test_a_feature_hash_proposes_nothing_that_holds_no_word_of_the_question() -> None:
-    found = await search(Shelf({1: "red", 2: "blue"}, {1: [1, 0, 0], 2: [1, 0, 0]}), "red", Fixed([1, 0, 0]))
+    exact = replace(RECALL.selection, chance=replace(RECALL.selection.chance, local=0.0))
+    shelf = Shelf({1: "red", 2: "blue"}, {1: [1, 0, 0], 2: [1, 0, 0]})
+    found = await search(shelf, "red", Fixed([1, 0, 0]), selection=exact)
     assert names(found, Lane.LOCAL) == ["f001"]
     assert found.rejected == {Reason.WEAK: 1}
 
