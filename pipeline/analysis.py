@@ -15,7 +15,7 @@ import Stemmer
 
 from remit.pipeline.errors import ConfigError
 from remit.pipeline.segmentation import Spelled, spelled, tokens, unspaced
-from remit.pipeline.stopwords import ENGLISH
+from remit.pipeline.stopwords import COMMONPLACE, ENGLISH
 from remit.pipeline.storage.entry import ALIAS
 from remit.stages.terms import Term, Terms
 
@@ -48,6 +48,7 @@ class Analyser:
         self._stem = _stemmer(language)
         self._stops = ENGLISH if language == "english" else frozenset[str]()
         self._stop_keys = frozenset(map(self._stem, self._stops))
+        self._common_keys = frozenset(map(self._stem, COMMONPLACE)) if language == "english" else frozenset[str]()
         self._cached = lru_cache(CACHED_TOKENS)(self._read)
 
     @property
@@ -97,7 +98,7 @@ class Analyser:
         counts as whole. A query of nothing but stop words is its words: none is marked. Names of up to `alias_longest` words are
         looked for among the first `most_words`; in scripts without spaces a character counts as half a word.
         """
-        distinct = _distinct(self._forms(query), part_weight, self._stops)
+        distinct = _distinct(self._forms(query), part_weight, self._stops, self._common_keys)
         words = distinct[:most_words]
         if all(word.stop for word in words):
             words = [replace(word, stop=False) for word in words]
@@ -143,16 +144,16 @@ def _stemmer(language: str) -> Callable[[str], str]:
     return stem
 
 
-def _distinct(forms: Iterable[_Form], part_weight: float, stops: frozenset[str]) -> list[Term]:
+def _distinct(forms: Iterable[_Form], part_weight: float, stops: frozenset[str], commons: frozenset[str]) -> list[Term]:
     """Each word once: at its largest weight, and a stop word only where no form of it is anything else."""
     words: dict[str, Term] = {}
     for text, plain, sharing in forms:
         weight, stop = part_weight / sharing if sharing else 1.0, plain in stops
         known = words.get(text)
         if known is None:
-            words[text] = Term(text, weight, stop, plain)
+            words[text] = Term(text, weight, stop, plain, text in commons)
         elif weight > known.weight or stop < known.stop:
-            words[text] = Term(text, max(weight, known.weight), stop and known.stop, known.plain)
+            words[text] = replace(known, weight=max(weight, known.weight), stop=stop and known.stop)
     return list(words.values())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -137,11 +136,11 @@ class Caller:
                 if (failure := self._failure_of(response)) is not None:
                     return failure
                 body = bytearray()
-                async with aclosing(response.aiter_raw()) as pieces:
-                    async for piece in pieces:
+                with anyio.CancelScope() as reading:
+                    async for piece in response.aiter_raw():
                         body += piece
                         if len(body) > most_bytes:
-                            break
+                            reading.cancel()  # from within: the library's generators, left half-way, would be closed by nobody
                 return Reply(body=bytes(body[: most_bytes + 1]), content_type=response.headers.get("content-type"))
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, SSLError, OSError):
             return _Failure(code=CallFault.UNREACHABLE)

@@ -28,6 +28,7 @@ Similarity = Annotated[float, Field(ge=0, le=1)]
 Factor = Annotated[float, Field(gt=0)]
 Seconds = Annotated[float, Field(ge=0)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+Unverified = Literal["drop", "mark"]
 
 
 class _Checked:
@@ -124,7 +125,7 @@ class Recall(_Checked):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context(_Checked):
     format: Literal["markdown", "xml", "json"]
-    counter: Literal["o200k", "cl100k", "llama3", "qwen3"]
+    counter: Annotated[str, Field(pattern=r"^(o200k|cl100k|llama3|qwen3|.+\.json)$")]
     repeats: Similarity
     excerpts: bool
 
@@ -209,6 +210,17 @@ class Freshness(_Checked):
     batch: Positive
     check_seconds: Factor
     most_bytes: Positive
+    hosts: list[str]
+    networks: list[str]
+    redirects: Count
+    reuse_seconds: Seconds
+    deny_seconds: Seconds
+    reuse_most: Positive
+    unverified: Unverified
+    unverified_of: dict[Name, Unverified]
+
+    def keeps_unverified(self, org: str) -> bool:
+        return self.unverified_of.get(org, self.unverified) == "mark"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,6 +349,8 @@ def _check_together(config: Config) -> None:
         raise ConfigError("recall.tieBreakOrder: must name fact, session and doc once each")
     if recall.limit > recall.most_limit:
         raise ConfigError("recall.limit: above recall.mostLimit")
+    if config.freshness.deny_seconds > config.freshness.reuse_seconds:
+        raise ConfigError("freshness.denySeconds: above freshness.reuseSeconds")
     for lane in ("lexical", "local", "semantic"):
         if getattr(recall.selection, lane) < getattr(recall.selection.floor, lane):
             raise ConfigError(f"recall.selection.{lane}: below recall.selection.floor.{lane}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from inspect import isawaitable
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import anyio.to_thread
 import quicktok
@@ -17,16 +18,24 @@ ENCODINGS = {"o200k": "o200k_base", "cl100k": "cl100k_base", "llama3": "llama3",
 INLINE_CHARACTERS = 20_000
 """Counted where the caller stands: at most 8 ms (a run of hyphens, 2.7 characters a microsecond), 0.2 ms of prose."""
 
+FILE_INLINE_CHARACTERS = 4_000
+"""The same for a tokenizer of a file, which takes some 0.7 ms for them."""
+
 
 class _Encoding(Protocol):
+    """Raises `TypeError` for a text that has no UTF-8. Counts up to `inline` characters fast enough to do so on the event loop."""
+
+    inline: int
+
     def count(self, text: str) -> int: ...
 
 
 class ModelCounter:
-    """Counts as a published model's tokenizer does, offline. Special-token text counts as plain text, a lone surrogate as one `?`.
+    """Counts as a model's tokenizer does, offline. Special-token text counts as plain text, a lone surrogate as one `?`.
 
-    quicktok lets other threads run while it counts (a 0.2 s count held the event loop 0.6 ms), but not while it reads a vocabulary,
-    which takes 0.1-0.4 s once in a process: `load` does that when the host starts, else the first count does.
+    The tokenizers let other threads run while they count (a 0.2 s count held the event loop 0.6 ms), but not while they read a vocabulary,
+    which takes 0.1-0.4 s once in a process: `load` does that when the host starts, else the first count does. Both raise `ConfigError`
+    for a file that is no tokenizer.
     """
 
     def __init__(self, name: str) -> None:
@@ -38,11 +47,11 @@ class ModelCounter:
     def tokens_in(self, text: str) -> int:
         try:
             return _encoding(self.name).count(text)
-        except TypeError:  # what quicktok says of a text that has no UTF-8
+        except TypeError:
             return _encoding(self.name).count(text.encode("utf-8", "replace").decode())
 
     async def count(self, text: str) -> int:
-        if len(text) <= INLINE_CHARACTERS:
+        if len(text) <= _encoding(self.name).inline:
             return self.tokens_in(text)
         return await anyio.to_thread.run_sync(self.tokens_in, text)
 
@@ -76,13 +85,48 @@ class HostCounter:
 
 
 def counter_named(name: str) -> ModelCounter:
-    """The counter of one of `ENCODINGS`. Raises `ConfigError` naming them for any other name."""
-    if name not in ENCODINGS:
-        raise ConfigError(f"context.counter: {name!r} is not one of {', '.join(ENCODINGS)}")
+    """The counter of one of `ENCODINGS`, or of the `tokenizer.json` at a path. Raises `ConfigError` for any other name."""
+    if name not in ENCODINGS and not name.endswith(".json"):
+        raise ConfigError(f"context.counter: {name!r} is not one of {', '.join(ENCODINGS)}, nor a path that ends in .json")
     return ModelCounter(name)
+
+
+class _Bundled:
+    """A vocabulary that quicktok brings with it."""
+
+    inline = INLINE_CHARACTERS
+
+    def __init__(self, name: str) -> None:
+        self._encoding = quicktok.get_encoding(ENCODINGS[name])
+
+    def count(self, text: str) -> int:
+        return int(self._encoding.count(text))
+
+
+class _FromFile:
+    """Any tokenizer of the Hugging Face format. What the file says of cutting and filling texts up is for training, and left out."""
+
+    inline = FILE_INLINE_CHARACTERS
+
+    def __init__(self, path: str) -> None:
+        try:
+            from tokenizers import Tokenizer
+        except ImportError:
+            raise ConfigError("context.counter: a tokenizer.json needs the package `tokenizers`, as the extra `local` has it") from None
+        try:
+            self._tokenizer: Any = Tokenizer.from_str(Path(path).expanduser().read_text(encoding="utf-8"))
+        except Exception as error:  # noqa: BLE001 - the package raises nothing narrower
+            raise ConfigError(f"context.counter: {Path(path).name} cannot be read as a tokenizer ({type(error).__name__})") from None
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True
+
+    def count(self, text: str) -> int:
+        # Of one text, because only the counting of several lets other threads run.
+        (encoded,) = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)
+        return len(encoded)
 
 
 @lru_cache
 def _encoding(name: str) -> _Encoding:
-    encoding: _Encoding = quicktok.get_encoding(ENCODINGS[name])
-    return encoding
+    return _Bundled(name) if name in ENCODINGS else _FromFile(name)

@@ -170,6 +170,7 @@ def answered(
         packed=recalled.packed.context.passages if recalled.packed else 0,
         minimum=evidence_minimum,
         context_asked=plan.room.passages > 0,
+        behind=recalled.left_behind,
     )
     outcome, reasons = decided(reports, evidence, recalled.faults)
     sources = by_source(plan.question.sources, recalled.ranked, cards)

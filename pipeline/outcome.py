@@ -67,7 +67,8 @@ class Because:
 class Evidence:
     """What a recall came to: fresh memories found, whether that is a full page, how many are in the context and how many had to be.
 
-    `context_asked` is False when the caller left no room on purpose, by asking for no passages.
+    `context_asked` is False when the caller left no room on purpose, by asking for no passages; `behind` is False when whatever generate
+    cut off is of sources that have no place left.
     """
 
     fresh: int
@@ -75,6 +76,7 @@ class Evidence:
     packed: int
     minimum: int
     context_asked: bool
+    behind: bool = True
 
 
 STALE = (Reason.CHANGED, Reason.MISSING, Reason.INACCESSIBLE)
@@ -132,11 +134,18 @@ def _cuts(reports: Mapping[StageName, StageReport], evidence: Evidence) -> Itera
     if not evidence.full:
         for stage in (StageName.GENERATE, StageName.DEDUPE, StageName.RANK, StageName.VERIFY):
             limit = reports[stage].exhausted
-            if limit is not None and not (limit is Limit.POSTINGS and evidence.fresh):
+            if limit is not None and not _harmless(stage, limit, evidence):
                 yield _cut(reports[stage], limit)
     limit = reports[StageName.PACK].exhausted
     if limit is not None and evidence.context_asked and evidence.packed < min(evidence.minimum, max(1, evidence.fresh)):
         yield _cut(reports[StageName.PACK], limit)
+
+
+def _harmless(stage: StageName, limit: Limit, evidence: Evidence) -> bool:
+    """Whether what a limit cut off would have changed nothing: no place for it, or only words too common to tell."""
+    if stage is StageName.GENERATE and limit is Limit.ITEMS:
+        return not evidence.behind
+    return limit is Limit.POSTINGS and evidence.fresh > 0
 
 
 def _cut(report: StageReport, limit: Limit) -> Because:

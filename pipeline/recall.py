@@ -26,7 +26,7 @@ from remit.stages.generate import Generated, Lookup, generate
 from remit.stages.pack import Packed, pack
 from remit.stages.ports import Checker, Embedder, Finder, Reader, TokenCounter
 from remit.stages.rank import RankRules, order, rank
-from remit.stages.report import Staged, StageName, Unbalanced
+from remit.stages.report import Reason, Staged, StageName, Unbalanced
 from remit.stages.request import Source
 from remit.stages.shares import Page
 from remit.stages.verify import Verified, verify
@@ -240,7 +240,8 @@ class _Steps:
 
 def _worth_another_round(verified: Verified) -> bool:
     """Evidence was stale, and work is left."""
-    return len(verified.lost) > 0 and verified.exhausted is None
+    stale = any(reason not in (Reason.SHARE, Reason.LIMIT) for _, reason in verified.lost)
+    return stale and verified.exhausted is None
 
 
 def _beyond(lookup: Lookup, generated: Generated) -> Lookup:

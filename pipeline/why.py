@@ -124,7 +124,7 @@ async def _measured(wanted: MemoryId, generated: Generated, plan: Plan, access: 
     own = [key for key, outline in outlines.items() if outline.memory == wanted]
     if not own:
         return None
-    numbers = _shares(own, generated, plan)
+    numbers = _carried(own, generated, plan)
     if any(np.isin(each.keys, own).any() for each in generated.proposals):
         return Explanation(id=str(wanted), stage=StageName.GENERATE, reason=Reason.OVER_CEILING.value, numbers=numbers)
     filtered = generated.eligible is not None and not np.isin(own, generated.eligible).any()
@@ -132,16 +132,21 @@ async def _measured(wanted: MemoryId, generated: Generated, plan: Plan, access: 
     return Explanation(id=str(wanted), stage=StageName.GENERATE, reason=reason.value, numbers=numbers)
 
 
-def _shares(own: Sequence[int], generated: Generated, plan: Plan) -> dict[str, Number]:
-    """Its share of the question's information beside the share that was needed; nothing when no word stands in it."""
+def _carried(own: Sequence[int], generated: Generated, plan: Plan) -> dict[str, Number]:
+    """What it carries of the question's information and words beside what was needed; nothing when no word stands in it."""
     scores = generated.scores
     if scores is None or not (mine := np.isin(scores.keys, own)).any():
         return {}
-    eligible = slice(None) if generated.eligible is None else np.isin(scores.keys, generated.eligible)
-    best = float(scores.shares[eligible].max(initial=0.0))
+    everything = np.ones(scores.keys.size, dtype=np.bool_)
+    eligible = everything if generated.eligible is None else np.isin(scores.keys, generated.eligible)
+    bar = plan.selection.bar(scores, eligible)
     return {
         "share": float(scores.shares[mine].max()),
-        "shareNeeded": plan.selection.share_needed(best),
+        "shareNeeded": bar.share,
+        "covered": float(scores.covered[mine].max()),
+        "coveredNeeded": bar.covered,
+        "words": float(scores.words[mine].max()),
+        "wordsNeeded": bar.words,
         "bm25": float(scores.scores[mine].max()),
     }
 

@@ -1,4 +1,4 @@
-"""BM25 over the caller's own statistics, and how much of a question's information a passage carries."""
+"""BM25 over the caller's own statistics, and how much of a question a passage carries: its information, and its words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remit.stages.ports import Postings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """How words are weighed: BM25's k1 and b, and what is not the word itself (aliases, parts, near and unknown words)."""
+    """How words are weighed: BM25's k1 and b, and what is not the word itself (aliases, parts, near, unknown and commonplace words)."""
 
     k1: Annotated[float, Gt(0)]
     b: Annotated[float, Ge(0), Le(1)]
@@ -24,7 +24,9 @@ class Words:
     part_weight: Annotated[float, Ge(0)]
     near_weight: Annotated[float, Ge(0)]
     unknown_weight: Annotated[float, Ge(0)]
+    common_weight: Annotated[float, Gt(0), Le(1)]
     asked_most: Annotated[float, Gt(0)]
+    asked_words: Annotated[float, Gt(0)]
     near_shortest: Annotated[int, Ge(1)]
     near_two_edits: Annotated[int, Ge(1)]
     near_most: Annotated[int, Ge(0)]
@@ -34,23 +36,40 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """One looked-up word with what it counts in the score and in the information asked for."""
+    """One word of the question with what it counts: in the score, in the information asked for, and among the words asked for.
+
+    `looked_up` is what it stands for in the index: itself, its near words, or another name as a whole. `held` is what a passage
+    holding it has of the question's words, `asked` what it adds to their number. An `unsure` guess needs another word beside it.
+    """
 
     text: str
     weight: float
     information: float
     alias: bool = False
+    common: bool = False
+    unsure: bool = False
+    held: float = 1.0
+    asked: float = 1.0
+    near: tuple[str, ...] = ()
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        return self.near or (self.text,)
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Parallel arrays, one place per passage that holds any word: key, index of its source, BM25 score, share of the
-    question's information it carries (0…1), and whether it is called by one of its other names."""
+    """Parallel arrays, one place per passage that holds any word: key, index of its source, BM25 score, share of the question's
+    information it carries (0…1), how many of the question's words it holds, the part of them that is (0…1, commonplace words
+    counting less), whether one of them is not commonplace, and whether it is called by one of its other names."""
 
     keys: NDArray[np.int64]
     sources: NDArray[np.int64]
     scores: NDArray[np.float64]
     shares: NDArray[np.float64]
+    words: NDArray[np.float64]
+    covered: NDArray[np.float64]
+    telling: NDArray[np.bool_]
     aliased: NDArray[np.bool_]
 
 
@@ -67,28 +86,112 @@ def information(holding: int, passages: int) -> float:
 def scored(words: Sequence[Weighed], postings: Mapping[str, Postings], *, passages: int, total_words: int, rules: Words) -> Scored:
     """Scores every passage that holds a word. `passages` and `total_words` are the caller's own scope and nothing more.
 
-    Words are added in the order given, and scores rounded to 12 decimals, so that the same corpus gives the same bits on every store.
+    Words are added in the order given, unsure ones last, and results rounded to 12 decimals, so that the same corpus gives the same
+    bits on every store. A question asks for no more than `asked_most` rare words tell, and for `asked_words` words.
     """
-    held = [(word, postings[word.text]) for word in words if word.text in postings and postings[word.text].keys.size]
+    held = [each for word in words if (each := _Held.of(word, postings)) is not None]
     if not held:
         return _nothing()
-    keys, first = np.unique(np.concatenate([each.keys for _, each in held]), return_index=True)
-    sources = np.concatenate([each.sources for _, each in held])[first]
-    scores, informed = np.zeros(keys.size), np.zeros(keys.size)
-    aliased = np.zeros(keys.size, dtype=np.bool_)
-    average = max(1.0, total_words / max(1, passages))
-    for word, each in held:
-        at = np.searchsorted(keys, each.keys)
-        damped = each.counts + rules.k1 * (1.0 - rules.b + rules.b * each.lengths / average)
-        scores[at] += word.weight * inverse_frequency(each.keys.size, passages) * (rules.k1 + 1.0) * each.counts / damped
-        informed[at] += word.information
-        if word.alias:
-            aliased[at] = True
+    keys, first = np.unique(np.concatenate([each.keys for word in held for each in word.places]), return_index=True)
+    sources = np.concatenate([each.sources for word in held for each in word.places])[first]
+    tally = _Tally(keys, average=max(1.0, total_words / max(1, passages)), passages=passages, rules=rules)
+    for each in held:
+        if not each.word.unsure:
+            tally.add(each)
+    _add_guesses(tally, [each for each in held if each.word.unsure], words)
     asked = min(sum(word.information for word in words), rules.asked_most * information(1, passages))
-    shares = np.minimum(1.0, informed / asked) if asked > 0 else np.zeros(keys.size)
-    return Scored(keys, sources, np.round(scores, 12), np.round(shares, 12), aliased)
+    asked_words = min(sum(word.asked * _lessened(word, rules) for word in words), rules.asked_words)
+    return Scored(
+        keys,
+        sources,
+        np.round(tally.scores, 12),
+        _part(tally.informed, asked),
+        np.round(tally.words, 12),
+        _part(tally.lessened, asked_words),
+        tally.telling,
+        tally.aliased,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A word and where it, or what it was taken for, stands."""
+
+    word: Weighed
+    places: tuple[Postings, ...]
+
+    @classmethod
+    def of(cls, word: Weighed, postings: Mapping[str, Postings]) -> _Held | None:
+        places = tuple(postings[each] for each in word.looked_up if each in postings and postings[each].keys.size)
+        return cls(word, places) if places else None
+
+    def among(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the keys hold it."""
+        holding = np.zeros(keys.size, dtype=np.bool_)
+        for each in self.places:
+            holding[np.searchsorted(keys, each.keys)] = True
+        return holding
+
+
+class _Tally:
+    """Adds up, passage by passage, what the words of a question give."""
+
+    def __init__(self, keys: NDArray[np.int64], *, average: float, passages: int, rules: Words) -> None:
+        self.keys = keys
+        self._average, self._passages, self._rules = average, passages, rules
+        self.scores, self.informed, self.words, self.lessened = (np.zeros(keys.size) for _ in range(4))
+        self.telling, self.aliased = (np.zeros(keys.size, dtype=np.bool_) for _ in range(2))
+
+    def add(self, held: _Held, where: NDArray[np.bool_] | None = None) -> None:
+        """One word, in the passages that hold it; of those only the ones in `where`."""
+        word, rules = held.word, self._rules
+        for each in held.places:
+            at = np.searchsorted(self.keys, each.keys)
+            damped = each.counts + rules.k1 * (1.0 - rules.b + rules.b * each.lengths / self._average)
+            gained = word.weight * inverse_frequency(each.keys.size, self._passages) * (rules.k1 + 1.0) * each.counts / damped
+            self.scores[at] += gained if where is None else np.where(where[at], gained, 0.0)
+        at = np.searchsorted(self.keys, held.places[0].keys) if len(held.places) == 1 and where is None else self._among(held, where)
+        self.informed[at] += word.information
+        self.words[at] += word.held
+        self.lessened[at] += word.held * _lessened(word, rules)
+        if not word.common:
+            self.telling[at] = True
+        if word.alias:
+            self.aliased[at] = True
+
+    def _among(self, held: _Held, where: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        holding = held.among(self.keys)
+        return holding if where is None else holding & where
+
+
+def _add_guesses(tally: _Tally, guesses: Sequence[_Held], words: Sequence[Weighed]) -> None:
+    """A guess counts only where something beside it agrees: a word of the question that is not commonplace, or a second guess.
+
+    When the question has no other such word, any other word will do, and a question of one word is taken for what it is near to.
+    """
+    if not guesses:
+        return
+    others = [word for word in words if not word.unsure and word.asked]
+    if any(not word.common for word in others):
+        agreed = tally.telling.copy()
+    elif others:
+        agreed = tally.words > 0
+    else:
+        agreed = np.full(tally.keys.size, len(guesses) == 1)
+    agreed |= np.add.reduce([each.among(tally.keys).astype(np.int64) for each in guesses]) > 1
+    for each in guesses:
+        tally.add(each, agreed)
+
+
+def _lessened(word: Weighed, rules: Words) -> float:
+    return rules.common_weight if word.common else 1.0
+
+
+def _part(amounts: NDArray[np.float64], whole: float) -> NDArray[np.float64]:
+    """The part of the whole that each amount is, 0…1."""
+    return np.round(np.minimum(1.0, amounts / whole), 12) if whole > 0 else np.zeros(amounts.size)
 
 
 def _nothing() -> Scored:
-    none = np.zeros(0, dtype=np.int64)
-    return Scored(none, none, np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.bool_))
+    none, nowhere = np.zeros(0), np.zeros(0, dtype=np.bool_)
+    return Scored(none.astype(np.int64), none.astype(np.int64), none, none, none, none, nowhere, nowhere)

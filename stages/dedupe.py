@@ -15,7 +15,9 @@ async def dedupe(hits: Sequence[Hit], *, ceiling: Ceiling) -> Staged[Candidate]:
     Candidates come in order of their best place, then lane, then id, so that a ceiling cuts the least promising ones.
     """
     if ceiling.seconds <= 0:
-        return Staged(received=len(hits), kept=(), rejected=_counted({Reason.OVER_CEILING: len(hits)}), exhausted=Limit.SECONDS if hits else None)
+        return Staged(
+            received=len(hits), kept=(), rejected=_counted({Reason.OVER_CEILING: len(hits)}), exhausted=Limit.SECONDS if hits else None
+        )
     merged = _merged(hits)
     kept, over = merged[: ceiling.items], merged[ceiling.items :]
     return Staged(

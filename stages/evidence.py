@@ -171,8 +171,8 @@ class Candidate:
 class Ranked:
     """A candidate in its final order. Only `rank` makes these. `score` is `fused × boost × scope`, rounded to 12 decimals.
 
-    `reranked` is what a reranker said of it, rounded likewise; None when none was asked about it. Of a doc `candidate` is the best passage, `ranks` the best place any of its passages has in each lane, and `others` are
-    its other passages that were found, best first.
+    `reranked` is what a reranker said of it, rounded likewise; None when none was asked about it. Of a doc `candidate` is the best
+    passage, `ranks` the best place any of its passages has in each lane, and `others` are its other passages that were found, best first.
     """
 
     candidate: Candidate

@@ -75,7 +75,7 @@ async def generate(
     `received` counts every passage a lane looked at. Out of time, the stage tells what it had: nothing, or what the store had by then.
     """
     if ceiling.items <= 0 or ceiling.seconds <= 0:
-        return Generated(received=0, kept=(), exhausted=Limit.ITEMS if ceiling.items <= 0 else Limit.SECONDS)
+        return Generated(received=0, kept=(), exhausted=Limit.ITEMS if ceiling.items <= 0 else Limit.SECONDS, cut=access.sources)
     with anyio.move_on_after(ceiling.seconds) as time:
         probes, failed = await _probes(lookup.text, embedders, ceiling.seconds * EMBEDDING_PART)
         wanted = Wanted(
@@ -120,7 +120,7 @@ async def _probes(text: str, embedders: Sequence[Embedder], seconds: float) -> t
     vectors: list[NDArray[np.float32] | None] = []
     with anyio.move_on_after(seconds):
         for embedder in embedders:
-            vectors.append(await _vector(text, embedder))
+            vectors.append(await _vector(text, embedder))  # noqa: PERF401 - what came in time is kept
     probes = [
         Probe(lane=embedder.lane, space=embedder.space, vector=vector)
         for embedder, vector in zip(embedders, vectors, strict=False)

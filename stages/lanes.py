@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from remit.stages.bm25 import Scored, Weighed, Words, information, scored
 from remit.stages.evidence import Hit, Lane, Outline, Route
+from remit.stages.near import is_sure
 from remit.stages.ports import Found, Neighbours, Postings, Probe
 from remit.stages.report import Reason
 from remit.stages.request import Source
 from remit.stages.selection import Selection, similarities
-from remit.stages.terms import Terms
+from remit.stages.terms import Term, Terms, words_of
 
 SOURCES = tuple(Source)
 
@@ -40,23 +41,46 @@ def weighed(
 ) -> list[Weighed]:
     """Every word that counts, with its weight: words of the question, near words for unknown ones, aliases that were met.
 
-    A word that stands nowhere in scope still adds to the information asked for, so that a question about something
-    the memory does not know is not answered by its commonplace words.
+    A word that stands nowhere in scope still adds to what is asked for, so that a question about something the memory does not
+    know is not answered by its commonplace words; unless it belongs to an alias that was met.
     """
-    counted: list[Weighed] = []
+    aliases = [alias for alias in terms.aliases if _held(alias, postings)]
+    named = {word for alias in aliases for word in words_of(alias)}
+    counted = []
     for term in terms.words:
-        if term.stop or term.text not in postings:
-            continue
-        holding = postings[term.text].keys.size
-        if holding:
-            counted.append(Weighed(term.text, term.weight, term.weight * information(holding, passages)))
-        elif term.text in near:
-            weight = term.weight * rules.near_weight
-            counted += [Weighed(word, weight, weight * information(postings[word].keys.size, passages)) for word in near[term.text]]
-        else:
-            counted.append(Weighed(term.text, 0.0, term.weight * rules.unknown_weight * information(0, passages)))
-    counted += [Weighed(alias, rules.alias_weight, 0.0, alias=True) for alias in terms.aliases if _held(alias, postings)]
-    return counted
+        if not term.stop and term.text in postings and (_held(term.text, postings) or term.plain not in named):
+            counted.append(_weighed(term, postings, near.get(term.text, ()), passages, rules))
+    return counted + [_alias(alias, postings, passages, rules) for alias in aliases]
+
+
+def _weighed(term: Term, postings: Mapping[str, Postings], near: Sequence[str], passages: int, rules: Words) -> Weighed:
+    """A word that is known, guessed, or unknown. The parts of an identifier together are one word, which was asked for as a whole."""
+    part = term.weight < 1
+    held, asked = (term.weight / rules.part_weight if rules.part_weight else 0.0, 0.0) if part else (1.0, 1.0)
+    importance = term.weight * (rules.common_weight if term.common else 1.0)
+    holding = postings[term.text].keys.size
+    if holding:
+        told = importance * information(holding, passages)
+        return Weighed(term.text, term.weight, told, common=term.common, held=held, asked=asked)
+    if near and not term.common:
+        told = max(information(postings[word].keys.size, passages) for word in near)
+        return Weighed(
+            term.text,
+            term.weight * rules.near_weight,
+            importance * rules.near_weight * told,
+            unsure=not all(is_sure(term.text, word, rules) for word in near),
+            held=held * rules.near_weight,
+            asked=asked,
+            near=tuple(near),
+        )
+    return Weighed(term.text, 0.0, importance * rules.unknown_weight * information(0, passages), common=term.common, asked=asked)
+
+
+def _alias(alias: str, postings: Mapping[str, Postings], passages: int, rules: Words) -> Weighed:
+    """Another name that was met: it counts as all of its words."""
+    words = float(len(words_of(alias)))
+    told = words * information(postings[alias].keys.size, passages)
+    return Weighed(alias, rules.alias_weight, told, alias=True, held=words, asked=words)
 
 
 def _held(word: str, postings: Mapping[str, Postings]) -> bool:
@@ -75,8 +99,7 @@ def proposed_by_words(scores: Scored, found: Found, selection: Selection, *, phr
     What the filters leave out is counted once, in the first round; later rounds leave out what was seen as well.
     """
     eligible = np.ones(scores.keys.size, dtype=np.bool_) if found.eligible is None else np.isin(scores.keys, found.eligible)
-    needed = selection.share_needed(float(scores.shares[eligible].max(initial=0.0)))
-    strong = scores.aliased | phrased | (scores.shares >= needed)
+    strong = scores.aliased | phrased | selection.bar(scores, eligible).cleared(scores)
     proposals = []
     for index, source in enumerate(SOURCES):
         here = scores.sources == index

@@ -33,3 +33,8 @@ def near_words(word: str, vocabulary: Sequence[str], rules: Words) -> tuple[str,
     ]
     closest = min(close, default=(0, ""))[0]
     return tuple(sorted(other for distance, other in close if distance == closest))[: rules.near_most]
+
+
+def is_sure(word: str, guess: str, rules: Words) -> bool:
+    """Whether a guess can be trusted by itself: one typing error in a word that is long enough for two. Shorter words have neighbours."""
+    return len(word) >= rules.near_two_edits and OSA.distance(word, guess, score_cutoff=1) <= 1

@@ -11,6 +11,7 @@ import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
+from remit.stages.bm25 import Scored
 from remit.stages.evidence import Lane
 
 Similarity = Annotated[float, Ge(0), Le(1)]
@@ -34,25 +35,67 @@ class Chance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """The least a passage must carry to be proposed by words: a share of the question's information, a part of its words, a number
+    of its words, and, where `telling`, one that is not commonplace."""
+
+    share: float
+    covered: float
+    words: float
+    telling: bool
+
+    def cleared(self, scores: Scored) -> NDArray[np.bool_]:
+        """Which passages carry that."""
+        enough = (scores.shares >= self.share) & (scores.covered >= self.covered) & (scores.words >= self.words)
+        return enough & (scores.telling if self.telling else True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Thresholds: share of the question's information for words, cosine similarity for vectors."""
+    """Thresholds. Of words: what the best passage must carry (`lexical` of the question's information and `words` of its words), and
+    what the others must (`lexical_of_best` of the best one's, and no fall of their number by `words_fall`). Of vectors: cosine similarity."""
 
     lexical: Similarity
     lexical_of_best: Similarity
+    words: Similarity
+    words_fall: Similarity
     local: Similarity
     semantic: Similarity
     floor: Floors
     chance: Chance
 
-    def share_needed(self, best: float) -> float:
-        """The share a passage must carry when the best one carries `best`: a part of that, or more than any has if it is too little."""
-        return self.lexical_of_best * best if best >= self.lexical else self.lexical
+    def bar(self, scores: Scored, eligible: NDArray[np.bool_]) -> Bar:
+        """What a passage must carry, given what the eligible ones do. When the best carries too little, none clears it."""
+        best = float(scores.shares[eligible].max(initial=0.0))
+        covered = float(scores.covered[eligible].max(initial=0.0))
+        if best < self.lexical or covered < self.words:
+            return Bar(share=max(self.lexical, self.lexical_of_best * best), covered=self.words, words=0.0, telling=False)
+        near_best = eligible & (scores.shares >= self.lexical_of_best * best)
+        telling = bool(scores.telling[near_best].any())
+        if telling:
+            near_best = near_best & scores.telling
+        return Bar(
+            share=self.lexical_of_best * best,
+            covered=0.0,
+            words=before_the_fall(scores.words[near_best], self.words_fall),
+            telling=telling,
+        )
 
     def threshold(self, lane: Lane, compared: int, dimensions: int) -> float:
         """The similarity a passage must reach in this vector lane when `compared` passages of `dimensions` are looked at."""
         if lane is Lane.SEMANTIC:
             return max(self.semantic, above_chance(compared, dimensions, self.chance.semantic))
         return max(self.local, above_chance(compared, dimensions, self.chance.local))
+
+
+def before_the_fall(amounts: NDArray[np.float64], part: float) -> float:
+    """The last amount, from the largest down, before one that is less than this part of it; the smallest when there is none such.
+
+    Of passages holding four, three, two, two and one words of a question, the last one is beside the point: two are half as many again.
+    """
+    falling = np.unique(amounts)[::-1]
+    fallen = np.flatnonzero(falling[1:] < part * falling[:-1])
+    return float(falling[fallen[0]] if fallen.size else falling[-1]) if falling.size else 0.0
 
 
 def above_chance(compared: int, dimensions: int, expected: float) -> float:

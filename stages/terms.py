@@ -9,13 +9,15 @@ from dataclasses import dataclass
 class Term:
     """One distinct word of a question. `text` is how it is indexed, `plain` how it was written, folded.
 
-    `weight` is 1 for a whole word and a part of `partWeight` for a part of an identifier. A stop word is not looked up.
+    `weight` is 1 for a whole word and a part of `partWeight` for a part of an identifier. A stop word is not looked up; a `common` one
+    is, and tells little, being used in talk about anything.
     """
 
     text: str
     weight: float = 1.0
     stop: bool = False
     plain: str = ""
+    common: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +28,8 @@ class Terms:
     aliases: tuple[str, ...] = ()
     plain: tuple[str, ...] = ()
     cut: bool = False
+
+
+def words_of(alias: str) -> list[str]:
+    """The words of an alias key, which is a mark and then they."""
+    return alias[1:].split()

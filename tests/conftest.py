@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
+from conformance.worlds import SIGNATURE
+from databases import Stock
 from hypothesis import settings
 from servers import Postgres, running, with_vectors
 
@@ -70,6 +72,21 @@ def database(postgres_server: Postgres, template: str) -> Iterator[str]:
 def module_database(postgres_server: Postgres, template: str) -> Iterator[str]:
     """The superuser's DSN of a database that the tests of a module share."""
     with postgres_server.clone(template) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session")
+def stock(postgres_server: Postgres) -> Iterator[Stock]:
+    """Postgres databases with empty stores, whose words are what stands between spaces."""
+    stock = Stock(postgres_server, SIGNATURE)
+    yield stock
+    stock.close()
+
+
+@pytest.fixture
+def store_database(stock: Stock) -> Iterator[str]:
+    """The superuser's DSN of a database with an empty store that only this test uses; `databases.login` gives its owner's."""
+    with stock.database() as dsn:
         yield dsn
 
 

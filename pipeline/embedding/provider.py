@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from hashlib import blake2b
 from typing import Any
 
@@ -31,7 +31,7 @@ INLINE_BYTES = 65_536
 SINGLE = frozenset({*OF_THE_TEXT, Unsound.NOT_FINITE, Unsound.OUT_OF_RANGE, Unsound.ALL_ZERO})
 """What one text may bring about for a whole batch: the batch is split until that text stands alone."""
 
-UNASKED = frozenset({CallFault.COOLING, CallFault.OUT_OF_TIME, CallFault.OUT_OF_CALLS})
+UNASKED = frozenset({CallFault.COOLING, CallFault.OUT_OF_TIME})
 """Here nothing was asked, so nothing was learnt of the provider."""
 
 OTHER_SPACE = frozenset({Unsound.MODEL, Unsound.DIMENSIONS})
@@ -96,18 +96,20 @@ class Remote:
         waiting = deque(self._batches(sent))
         calls = len(waiting) + self._settings.extra_calls
         over: str | None = None
+        told: set[str] = set()
         while waiting:
             batch = waiting.popleft()
             code = over or (CallFault.OUT_OF_CALLS if not calls else None)
             if code is None:
                 calls -= 1
                 code = await self._ask([sent[place] for place in batch], vectors, batch)
+                told.update([code] if code else [])
             if code in SINGLE and len(batch) > 1:
                 waiting.extendleft((batch[len(batch) // 2 :], batch[: len(batch) // 2]))
             elif code is not None:
                 failed.update(dict.fromkeys(batch, str(code)))
                 over = over or (None if code in SINGLE else str(code))
-        self._settle(failed, alone=len(sent) == 1, any_embedded=len(failed) < len(sent))
+        self._settle(told - UNASKED, alone=len(sent) == 1, any_embedded=len(failed) < len(sent))
         return Embedded(vectors=vectors, failed=failed)
 
     def _cut(self, text: str) -> str:
@@ -141,9 +143,8 @@ class Remote:
         self._trouble.code = None
         return None
 
-    def _settle(self, failed: Mapping[int, str], *, alone: bool, any_embedded: bool) -> None:
+    def _settle(self, codes: Set[str], *, alone: bool, any_embedded: bool) -> None:
         """What a request means for the provider. A text that fails among others or alone says nothing of it, unless it broke over that."""
-        codes = set(failed.values()) - UNASKED
         if not codes or (codes <= SINGLE and (any_embedded or (alone and CallFault.SERVER_ERROR not in codes))):
             return
         self._trouble.code = min(codes & OTHER_SPACE, default=min(codes))

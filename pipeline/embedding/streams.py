@@ -47,7 +47,7 @@ class PassageEmbedder(Protocol):
 
 
 class Wholly:
-    """A passage embedder of one that embeds all of a list or fails."""
+    """A passage embedder of one that embeds all of a list or fails. Its vectors get length 1, whatever they had."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.space, self.dimensions = embedder.space, embedder.dimensions
@@ -61,11 +61,11 @@ class Wholly:
             vectors = np.zeros(0, np.float32)
         if vectors.shape != (len(texts), self.dimensions) or vectors.dtype.kind != "f":
             return Embedded(vectors=np.zeros((len(texts), self.dimensions), np.float32), failed=dict.fromkeys(range(len(texts)), "failed"))
-        with np.errstate(over="ignore"):
-            given = vectors.astype(np.float32)
-        broken = [int(place) for place in np.flatnonzero(~np.isfinite(given).all(axis=1))]
-        given[broken] = 0.0
-        return Embedded(vectors=given, failed=dict.fromkeys(broken, "not_finite"))
+        broken = [int(place) for place in np.flatnonzero(~np.isfinite(vectors).all(axis=1))]
+        given = np.where(np.isfinite(vectors).all(axis=1, keepdims=True), vectors, 0.0).astype(np.float64)
+        lengths = np.linalg.norm(given, axis=1, keepdims=True)
+        units = np.divide(given, lengths, out=given, where=lengths > 0)
+        return Embedded(vectors=units.astype(np.float32), failed=dict.fromkeys(broken, "not_finite"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,9 +210,9 @@ def is_address(host: str) -> bool:
 def is_public(address: Address) -> bool:
     """Whether it is a public host's: not private, local to a link or to this machine, shared, reserved, multicast or a wrapping of one."""
     if isinstance(address, IPv6Address):
-        if address in CARRIES_IPV4:
+        if address.ipv4_mapped is not None or address in CARRIES_IPV4:
             return is_public(IPv4Address(int(address) & 0xFFFF_FFFF))
-        if address.sixtofour is not None:
+        if address.sixtofour is not None or address.teredo is not None:
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,20 +75,34 @@ class Entry:
 
 
 class Written(StrEnum):
+    """What became of one item of a write, or of one memory in its life."""
+
     STORED = "stored"
     UNCHANGED = "unchanged"
     REPLACED = "replaced"
     REFUSED = "refused"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    SUPERSEDED = "superseded"
+    RESTORED = "restored"
+    DISPUTED = "disputed"
+    FORGOTTEN = "forgotten"
 
 
 class Refusal(StrEnum):
-    """Why an item was not taken in. The list is closed; `ops/runbook.md` explains each."""
+    """Why an item was not taken in, or a memory not changed. The list is closed; `ops/runbook.md` explains each."""
 
     INVALID = "invalid"
     TOO_LARGE = "too_large"
     NOT_AUTHORISED = "not_authorised"
     KEY_CONFLICT = "key_conflict"
+    KEY_FORGOTTEN = "key_forgotten"
     UNKNOWN_REFERENCE = "unknown_reference"
+    UNKNOWN_MEMORY = "unknown_memory"
+    ORIGIN_CHANGED = "origin_changed"
+    REVISED = "revised"
+    NOT_STANDING = "not_standing"
+    OTHER_CONTENT = "other_content"
     NOT_JSON = "not_json"
     NOT_UTF8 = "not_utf8"
     UNREADABLE = "unreadable"
@@ -103,3 +118,123 @@ class Receipt:
     version: int = 0
     code: str | None = None
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to a memory: who did what to which version of it, and when.
+
+    A version (`stored`, `replaced`) has its digest, title and text; `by` is the memory that took its place, of one `superseded`, or
+    that says otherwise, of one `disputed`; None when that was forgotten.
+    """
+
+    what: Written
+    version: int
+    actor: str
+    at: datetime
+    digest: str = ""
+    title: str = ""
+    text: str = ""
+    by: MemoryId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyed:
+    """An idempotency key that a memory was written with, and what the first write with it was told."""
+
+    key: str
+    digest: str
+    written: Written
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """All there is of a memory: as it stands, with its number of versions, when this one was written, and what was before.
+
+    `entry.passages` are empty when it comes out of a store, for they are made anew where it goes. `past` leaves out the version that
+    stands; `keys` are sorted.
+    """
+
+    entry: Entry
+    version: int
+    written_at: datetime
+    past: tuple[Event, ...] = ()
+    keys: tuple[Keyed, ...] = ()
+
+    @property
+    def standing(self) -> Event:
+        """The version that stands."""
+        record = self.entry.record
+        return Event(
+            what=Written.STORED if self.version == 1 else Written.REPLACED,
+            version=self.version,
+            actor=record.actor,
+            at=self.written_at,
+            digest=record.digest,
+            title=record.title,
+            text=record.text,
+        )
+
+    @property
+    def history(self) -> tuple[Event, ...]:
+        """What happened, version by version, the one that stands among them."""
+        return in_order([*self.past, self.standing])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to become of a memory that stands in a store.
+
+    `entry` is the memory with new passages, for one to be approved, made of its version `seen`; `by` the memory that takes its place
+    or disputes it.
+    """
+
+    what: Written
+    id: MemoryId
+    entry: Entry | None = None
+    seen: int = 0
+    by: MemoryId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgetting:
+    """Which memories are to be forgotten: those named, or all for which every condition that is stated holds.
+
+    `scope` is a whole name, `origin` a whole URI, `actor` who wrote the version that stands; `expired` those whose `expires_at` has come.
+    """
+
+    names: tuple[MemoryId, ...] | None = None
+    origin: str | None = None
+    scope: str | None = None
+    actor: str | None = None
+    expired: bool = False
+
+
+PARTS = ("memories", "passages", "words", "vectors", "tags", "versions", "keys")
+"""What forgetting counts: the memories themselves, their passages, places of words, vectors and tags in the indexes, earlier versions
+and other events of their history, and idempotency keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """What was forgotten, or would be: a receipt for each memory that was named, and how much of each of `PARTS` went."""
+
+    counts: Mapping[str, int]
+    receipts: tuple[Receipt, ...] = ()
+    dry_run: bool = False
+
+
+def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Events version by version, each version before what happened to it."""
+    return tuple(sorted(events, key=lambda event: (event.version, event.what not in (Written.STORED, Written.REPLACED))))
+
+
+def lowest(stated: Trust, parents: Iterable[Trust]) -> Trust:
+    """The trust of a memory: what is stated, but never above what it is derived from."""
+    return max((stated, *parents), key=tuple(Trust).index)
+
+
+def tombstone(org: str, key: str) -> str:
+    """What is left of an idempotency key that was forgotten: enough to know it again, and nothing to read."""
+    return sha256(f"{org}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()

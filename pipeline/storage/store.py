@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from remit.pipeline.storage.entry import Entry, Receipt
+from remit.pipeline.storage.entry import Change, Entry, Forgetting, Forgotten, Receipt, Whole
 from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, PassageId
 from remit.stages.ports import Finder, Reader
@@ -46,9 +46,50 @@ class Store(Finder, Reader, Protocol):
 
         One by one: unchanged digest → `unchanged` (version stays); another digest → `replaced`, version + 1, all old passages, words
         and vectors gone; new → `stored`, version 1. A used `key` with other content or another id → refused `key_conflict`; with the
-        same content → the receipt of the first write. `supersedes` marks those memories, when access reaches them; one it does not
-        reach, or that is not there, → refused `unknown_reference`, alike. A memory that exists on a shelf that access does not reach →
-        refused `not_authorised`. A refusal never touches the other entries.
+        same content → the receipt of the first write; one that was forgotten → refused `key_forgotten`. `supersedes` marks those
+        memories, when access reaches them; one it does not reach, or that is not there, → refused `unknown_reference`, alike, and so
+        for `derived_from`, above whose lowest trust that of the memory is never kept. When its trust is lower than that of what is
+        derived from it, the latter is lowered too, wherever in the org it lies. A memory that exists on a shelf that access does not
+        reach → refused `not_authorised`. A refusal never touches the other entries. What was replaced goes into the history, by
+        `access.actor` at `access.as_of`.
+        """
+        ...
+
+    async def change(self, changes: Sequence[Change], access: Access) -> list[Receipt]:
+        """Changes how memories stand, one receipt each, in order; durable when it returns, all in one transaction.
+
+        `approved` puts the given passages, words and vectors into the indexes, and marks what the memory supersedes, or is refused
+        `unknown_reference`; one that is another version than `seen` is refused `revised`. `rejected` takes them out. `superseded`: `by`
+        takes its place, at once when `by` is approved, else when it becomes so; a `by` that is superseded itself is refused
+        `not_standing`. `restored` takes that back. `disputed`: `by` is noted as saying otherwise. Versions and digests stay. What is so
+        already is `unchanged`. A memory that is not there and one that access does not reach are refused `unknown_memory`, alike, a
+        `by` of that kind `unknown_reference`.
+        """
+        ...
+
+    async def forget(self, what: Forgetting, access: Access, *, dry_run: bool = False) -> Forgotten:
+        """Takes memories that access reaches out of everything, in one transaction, or with `dry_run` only counts.
+
+        Nothing of their text, words, names and keys is left in the store; of each key only `tombstone`. Of an `actor`, earlier versions
+        which others replaced go as well. Named ones have receipts: `forgotten`, or refused `unknown_memory`. What they superseded
+        stays superseded, what was derived from them stays.
+        """
+        ...
+
+    async def wholes(self, names: Sequence[MemoryId], access: Access) -> Mapping[MemoryId, Whole]:
+        """All there is of these memories, of those on shelves that access reaches, whether or not they stand."""
+        ...
+
+    async def exported(self, after: MemoryId | None, most: int, access: Access) -> Sequence[Whole]:
+        """All there is of the next `most` memories in reach behind `after`, in order of (source, id)."""
+        ...
+
+    async def imported(self, wholes: Sequence[Whole], access: Access) -> list[Receipt]:
+        """Writes memories exactly as they stood in another store, history and keys included, one receipt each.
+
+        One that stands here just so is `unchanged`, another under its name refused `other_content`, a key that stands for another write
+        refused `key_conflict`, a key that was forgotten here refused `key_forgotten`. References are not looked up; trust is kept
+        as `put` keeps it, of the parents that are there.
         """
         ...
 

@@ -17,7 +17,9 @@ BOTH_LANES: dict[str, Any] = {"recall": {"selection": {"chance": {"local": 0.0}}
 
 
 def foreign(count: int) -> list[Fact]:
-    return [Fact(id=f"t2-{n}", text=NEAR, org="rival" if n % 2 else None, scope="global" if n % 2 else "project:beta") for n in range(count)]
+    return [
+        Fact(id=f"t2-{n}", text=NEAR, org="rival" if n % 2 else None, scope="global" if n % 2 else "project:beta") for n in range(count)
+    ]
 
 
 async def test_c1_1_five_own_far_away_among_many_foreign_near_ones_are_exactly_the_five(new_store: NewStore) -> None:
@@ -50,7 +52,12 @@ async def test_c1_5_a_thousand_foreign_rows_change_no_byte(new_store: NewStore) 
 
 
 async def test_c1_8_a_text_without_words_is_in_no_lane_and_costs_no_other_its_place(new_store: NewStore) -> None:
-    items = [Fact(id="a", text="queue worker"), Fact(id="b", text="queue worker deploy"), Fact(id="empty", text="…!?"), Fact(id="c", text="*")]
+    items = [
+        Fact(id="a", text="queue worker"),
+        Fact(id="b", text="queue worker deploy"),
+        Fact(id="empty", text="…!?"),
+        Fact(id="c", text="*"),
+    ]
     async with engine_at(new_store(), *items, config=BOTH_LANES) as engine:
         answer = await engine.recall(Request(query="queue worker"), ADA)
         marks = await engine.recall(Request(query="…!?"), ADA)

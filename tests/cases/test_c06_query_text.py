@@ -65,7 +65,12 @@ async def test_c6_9_more_of_the_words_is_a_better_place(new_store: NewStore) -> 
 
 async def test_c6_a_long_ramble_of_a_query_is_answered(new_store: NewStore) -> None:
     async with engine_at(new_store(), Fact(id="it", text="the harbour crane")) as engine:
-        for query in ("harbour " * 2000, "(" * 3000 + "harbour", " ".join(f"w{n}" for n in range(2500)) + " harbour", "h" * 3000 + " harbour"):
+        for query in (
+            "harbour " * 2000,
+            "(" * 3000 + "harbour",
+            " ".join(f"w{n}" for n in range(2500)) + " harbour",
+            "h" * 3000 + " harbour",
+        ):
             answer = await engine.recall(Request(query=query[:19_990] if "harbour" in query[:19_990] else query[-19_990:]), ADA)
             assert answer.outcome in ("enough", "nothing_found")
             balanced(answer)
@@ -73,7 +78,35 @@ async def test_c6_a_long_ramble_of_a_query_is_answered(new_store: NewStore) -> N
 
 several = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 fragments = st.sampled_from(
-    ["AND", "OR", "NOT", "NEAR(", '"', "'", "*", "(", ")", "-", "^", ":", "{", "}", "+", "|", "&", "!", "<->", "%", "_", "\\", ";--", "\0", "\ud800", "harbour", " "]
+    [
+        "AND",
+        "OR",
+        "NOT",
+        "NEAR(",
+        '"',
+        "'",
+        "*",
+        "(",
+        ")",
+        "-",
+        "^",
+        ":",
+        "{",
+        "}",
+        "+",
+        "|",
+        "&",
+        "!",
+        "<->",
+        "%",
+        "_",
+        "\\",
+        ";--",
+        "\0",
+        "\ud800",
+        "harbour",
+        " ",
+    ]
 )
 
 

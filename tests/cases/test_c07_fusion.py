@@ -26,7 +26,7 @@ class Placed:
     def _at(self, text: str) -> NDArray[np.float32]:
         places = [int(word[2:]) for word in text.replace(".", " ").split() if word.startswith("at") and word[2:].isdigit()]
         if not places:
-            return np.array([1.0, 0.0] if QUERY == text else [0.0, 0.0], dtype=np.float32)
+            return np.array([1.0, 0.0] if text == QUERY else [0.0, 0.0], dtype=np.float32)
         angle = places[0] / 100
         return np.array([np.cos(angle), np.sin(angle)], dtype=np.float32)
 
@@ -80,7 +80,10 @@ async def test_c7_3_chunks_of_one_document_count_once_in_each_lane(new_store: Ne
     async with engine_at(new_store(), two_chunks, one_chunk, config=config, embedder=Placed()) as engine:
         answer = await engine.recall(Request(query=QUERY, sources=("doc",)), ADA)
 
-    assert [(card.id, card.ranks, card.chunks) for card in answer.data] == [("d2", {"lexical": 0, "semantic": 2}, 1), ("d1", {"semantic": 0}, 2)]
+    assert [(card.id, card.ranks, card.chunks) for card in answer.data] == [
+        ("d2", {"lexical": 0, "semantic": 2}, 1),
+        ("d1", {"semantic": 0}, 2),
+    ]
     assert answer.data[1].score == round(1 / 60, 12)
 
 

@@ -46,7 +46,9 @@ async def test_c8_2_and_8_3_the_future_is_never_boosted_and_hurts_nobody(new_sto
     assert found == {"ahead": 1.0, "month": 0.5}
 
 
-@pytest.mark.parametrize("when", ["0001-01-01T00:00:00Z", "-infinity", datetime(1, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))])
+@pytest.mark.parametrize(
+    "when", ["0001-01-01T00:00:00Z", "-infinity", datetime(1, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))]
+)
 async def test_c8_3_the_distant_past_is_nearly_nothing_and_hurts_nobody(new_store: NewStore, when: datetime | str) -> None:
     found = await boosts(new_store, session("ancient", when), session("now", NOW))
 

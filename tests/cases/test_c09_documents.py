@@ -30,7 +30,8 @@ async def test_c9_1_one_document_of_many_chunks_takes_one_place(new_store: NewSt
 
 
 async def test_c9_1_the_chunk_that_is_shown_is_the_best_one(new_store: NewStore) -> None:
-    text = "# First\n\nGeneral remarks on cranes and on docks.\n\n# Second\n\nThe winch of the harbour crane is oiled on Mondays.\n\n# Third\n\nMore."
+    oiled = "The winch of the harbour crane is oiled on Mondays."
+    text = f"# First\n\nGeneral remarks on cranes and on docks.\n\n# Second\n\n{oiled}\n\n# Third\n\nMore."
     async with engine_at(new_store(), Doc(id="A", text=text), config=CUT) as engine:
         answer = await engine.recall(Request(query="when is the winch of the harbour crane oiled"), ADA)
 
@@ -46,7 +47,11 @@ async def test_c9_3_two_sessions_are_two_results_however_alike(new_store: NewSto
 
 
 async def test_an_archived_document_comes_last_whatever_it_scores(new_store: NewStore) -> None:
-    docs = [Doc(id="a", text=PART, status="archived"), Doc(id="z", text=f"{PART} and much else in it besides"), Doc(id="m", text=PART, status="missing")]
+    docs = [
+        Doc(id="a", text=PART, status="archived"),
+        Doc(id="z", text=f"{PART} and much else in it besides"),
+        Doc(id="m", text=PART, status="missing"),
+    ]
     async with engine_at(new_store(), *docs) as engine:
         answer = await engine.recall(Request(query="harbour crane lifts containers"), ADA)
 

@@ -54,7 +54,7 @@ async def test_c10_4_a_crowd_of_facts_does_not_keep_the_documents_from_being_ask
     }
 
 
-@pytest.mark.parametrize(("limit", "facts", "sessions"), [(1, 1, 1), (2, 1, 1), (3, 1, 1), (4, 1, 2), (5, 1, 2), (10, 2, 5), (20, 5, 10)])
+@pytest.mark.parametrize("limit, facts, sessions", [(1, 1, 1), (2, 1, 1), (3, 1, 1), (4, 1, 2), (5, 1, 2), (10, 2, 5), (20, 5, 10)])
 async def test_c10_5_shares_are_rounded_down_and_never_to_nothing(new_store: NewStore, limit: int, facts: int, sessions: int) -> None:
     items = [item for item in of_each(25) if not isinstance(item, Doc)]
     async with engine_at(new_store(), *items) as engine:

@@ -14,7 +14,9 @@ WORSE = "the walrus of the harbour sings at noon"
 QUERY = "walrus harbour"
 
 
-@pytest.mark.parametrize("ceilings", [{}, {"generate": {"items": 2}}, {"generate": {"items": 2, "postings": 4}, "verify": {"items": 2, "rounds": 1}}])
+@pytest.mark.parametrize(
+    "ceilings", [{}, {"generate": {"items": 2}}, {"generate": {"items": 2, "postings": 4}, "verify": {"items": 2, "rounds": 1}}]
+)
 async def test_c11_1_expired_rows_that_match_better_cost_the_live_ones_nothing(new_store: NewStore, ceilings: dict[str, Any]) -> None:
     expired = [Fact(id=f"expired-{n}", text=BETTER, expires_at=NOW) for n in range(61)]
     live = [Fact(id=f"live-{n}", text=WORSE) for n in range(2)]
@@ -53,7 +55,9 @@ async def test_c11_3_what_was_superseded_is_absent_and_counted(new_store: NewSto
 
 
 async def test_c11_3_what_was_only_proposed_supersedes_nothing(new_store: NewStore) -> None:
-    async with engine_at(new_store(), Fact(id="old", text=BETTER), Fact(id="new", text=WORSE, supersedes=("fact:old",), approval="proposed")) as engine:
+    async with engine_at(
+        new_store(), Fact(id="old", text=BETTER), Fact(id="new", text=WORSE, supersedes=("fact:old",), approval="proposed")
+    ) as engine:
         answer = await engine.recall(Request(query=QUERY), ADA)
 
     assert ids(answer) == ["old"]

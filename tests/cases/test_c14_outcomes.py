@@ -11,11 +11,15 @@ from remit.pipeline import Doc, Fact, Principal, Request
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.outcome import Code, Outcome, Owner
 
-ROWS = [Fact(id="g", text="the deploy key"), Fact(id="a", text="the deploy key of alpha", scope="project:alpha"), Doc(id="d", text="the deploy key")]
+ROWS = [
+    Fact(id="g", text="the deploy key"),
+    Fact(id="a", text="the deploy key of alpha", scope="project:alpha"),
+    Doc(id="d", text="the deploy key"),
+]
 
 
 @pytest.mark.parametrize(
-    ("stated", "found"),
+    "stated, found",
     [
         ({"fact_scopes": ()}, ["d"]),
         ({"fact_scopes": None}, ["a", "d", "g"]),
@@ -26,7 +30,9 @@ ROWS = [Fact(id="g", text="the deploy key"), Fact(id="a", text="the deploy key o
         ({"sources": ("fact",), "fact_scopes": ()}, []),
     ],
 )
-async def test_c14_4_an_empty_list_means_none_and_no_list_narrows_nothing(new_store: NewStore, stated: dict[str, Any], found: list[str]) -> None:
+async def test_c14_4_an_empty_list_means_none_and_no_list_narrows_nothing(
+    new_store: NewStore, stated: dict[str, Any], found: list[str]
+) -> None:
     async with engine_at(new_store(), *ROWS) as engine:
         answer = await engine.recall(Request(query="deploy key", **stated), ADA)
 
@@ -79,13 +85,24 @@ async def test_c14_6_every_reason_says_whether_to_ask_again_whose_it_is_and_what
             assert each.detail
 
 
-async def test_a_full_page_is_enough_although_more_was_left_behind(new_store: NewStore) -> None:
+@pytest.mark.parametrize("sources, returned", [(("fact",), 3), (None, 1)], ids=["the page is full", "the share of facts is used up"])
+async def test_what_was_cut_off_and_had_no_place_anyway_exhausts_nothing(
+    new_store: NewStore, sources: tuple[str, ...] | None, returned: int
+) -> None:
     rows = [Fact(id=f"f{n}", text="the deploy key") for n in range(9)]
     async with engine_at(new_store(), *rows) as engine:
-        answer = await engine.recall(Request(query="deploy key", limit=3, ceilings={"generate": {"items": 3}}), ADA)
+        answer = await engine.recall(Request(query="deploy key", limit=3, sources=sources, ceilings={"generate": {"items": 3}}), ADA)
 
-    assert (answer.outcome, codes(answer), answer.meta.truncated, len(answer.data)) == ("enough", [], True, 3)
+    assert (answer.outcome, codes(answer), answer.meta.truncated, len(answer.data)) == ("enough", [], True, returned)
     assert entry(answer, "generate").exhausted == "items"
+
+
+async def test_what_was_cut_off_and_had_a_place_is_exhausted(new_store: NewStore) -> None:
+    rows = [Doc(id=f"d{n}", text="the deploy key") for n in range(9)]
+    async with engine_at(new_store(), *rows) as engine:
+        answer = await engine.recall(Request(query="deploy key", ceilings={"generate": {"items": 3}}), ADA)
+
+    assert (answer.outcome, codes(answer), len(answer.data)) == ("exhausted", ["ceiling_items"], 3)
 
 
 async def test_there_are_four_outcomes() -> None:

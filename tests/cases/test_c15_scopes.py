@@ -52,7 +52,9 @@ async def test_an_org_is_matched_whole_too(new_store: NewStore, org: str) -> Non
     assert (answer.outcome, ids(answer)) == ("nothing_found", [])
 
 
-@pytest.mark.parametrize("scope", ["auto", "all", "*", "any", "project", "project:", ":alpha", "team:alpha", "Global", "global:x", "project: alpha", ""])
+@pytest.mark.parametrize(
+    "scope", ["auto", "all", "*", "any", "project", "project:", ":alpha", "team:alpha", "Global", "global:x", "project: alpha", ""]
+)
 async def test_c15_3_a_scope_that_is_none_is_refused_wherever_it_stands(new_store: NewStore, scope: str) -> None:
     async with engine_at(new_store(), Fact(id="it", text=TEXT)) as engine:
         with pytest.raises(InvalidRequest, match="scopes"):
@@ -82,7 +84,11 @@ async def test_c15_a_scope_that_is_not_granted_can_be_written_by_nobody_without_
 
 
 async def test_a_declared_project_narrows_facts_alone(new_store: NewStore) -> None:
-    items = [Fact(id="f", text=TEXT, scope="person:ada"), Session(id="s", text=TEXT, scope="person:ada"), Doc(id="d", text=TEXT, scope="person:ada")]
+    items = [
+        Fact(id="f", text=TEXT, scope="person:ada"),
+        Session(id="s", text=TEXT, scope="person:ada"),
+        Doc(id="d", text=TEXT, scope="person:ada"),
+    ]
     async with engine_at(new_store(), *items) as engine:
         answer = await engine.recall(Request(query=QUERY, project="alpha"), ADA)
 
@@ -90,7 +96,9 @@ async def test_a_declared_project_narrows_facts_alone(new_store: NewStore) -> No
 
 
 async def test_scopes_narrow_every_source(new_store: NewStore) -> None:
-    items = [kind(id=f"{kind.__name__}-{scope}", text=TEXT, scope=scope) for kind in (Fact, Session, Doc) for scope in ("global", "person:ada")]
+    items = [
+        kind(id=f"{kind.__name__}-{scope}", text=TEXT, scope=scope) for kind in (Fact, Session, Doc) for scope in ("global", "person:ada")
+    ]
     async with engine_at(new_store(), *items) as engine:
         answer = await engine.recall(Request(query=QUERY, scopes=("person:ada",)), ADA)
 
@@ -98,7 +106,7 @@ async def test_scopes_narrow_every_source(new_store: NewStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "tier"),
+    "query, tier",
     [
         ("harbour crane of alpha", {"alpha": 1.5, "alpha-b": 0.8, "global": 1.0}),
         ("harbour crane of ALPHA", {"alpha": 1.5, "alpha-b": 0.8, "global": 1.0}),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from itertools import count
 
 import pytest
 from databases import OWNER, Stock, login
-from servers import Postgres
 
 from remit.pipeline.config import load
 from remit.pipeline.storage.memory import open_memory
@@ -23,12 +22,11 @@ SIGNATURE = "by spaces"
 KINDS = ("memory", "sqlite", "sqlite as if large", "postgres", "postgres behind a pooler")
 
 
-@pytest.fixture(scope="session")
-def stock(postgres_server: Postgres) -> Iterator[Stock]:
-    """Postgres databases with empty stores."""
-    stock = Stock(postgres_server, SIGNATURE)
-    yield stock
-    stock.close()
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Postgres is the same on both event loops, so one is enough for its second kind."""
+    left = [item for item in items if "trio-postgres behind a pooler" in item.name]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 def opener(kind: str, request: pytest.FixtureRequest) -> Open:

@@ -32,7 +32,9 @@ class Authority:
         return self.answer or principal
 
 
-@pytest.mark.parametrize("fault", [ConnectionError("ldap://user:hunter2@host"), StorageUnavailable("grants"), KeyError("hunter2"), PermissionError()])
+@pytest.mark.parametrize(
+    "fault", [ConnectionError("ldap://user:hunter2@host"), StorageUnavailable("grants"), KeyError("hunter2"), PermissionError()]
+)
 async def test_an_authority_that_fails_is_unavailable_and_nothing_is_asked(
     new_store: NewStore, fault: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:

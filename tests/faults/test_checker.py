@@ -74,10 +74,9 @@ async def test_no_more_checks_run_at_once_than_there_are_workers_over_all_recall
         return Verdict.FRESH
 
     config = {"freshness": {"workers": 3}}
-    async with engine_at(new_store(), *facts(40), config=config, checkers={"crm": crm}) as engine:
-        async with anyio.create_task_group() as tasks:
-            for _ in range(4):
-                tasks.start_soon(engine.recall, Request(query="deploy key", sources=("fact",)), ADA)
+    async with engine_at(new_store(), *facts(40), config=config, checkers={"crm": crm}) as engine, anyio.create_task_group() as tasks:
+        for _ in range(4):
+            tasks.start_soon(engine.recall, Request(query="deploy key", sources=("fact",)), ADA)
 
     assert most == 3
 

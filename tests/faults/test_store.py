@@ -13,12 +13,12 @@ from remit.pipeline import Fact, Memory, Origin, Request, Verdict
 from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
 
 FACTS = [Fact(id=f"f{n}", text=f"the deploy key of server {n} rotates monthly") for n in range(3)]
-SECRET = "postgresql://root:hunter2@10.0.0.7/acme: DETAIL: Key (id)=(f1) the deploy key"
+TELLTALE = "postgresql://root:hunter2@10.0.0.7/acme: DETAIL: Key (id)=(f1) the deploy key"
 
 METHODS = [("find", "generate"), ("outlines", "generate"), ("vocabulary", "generate"), ("read", "verify")]
 
 
-@pytest.mark.parametrize(("method", "stage"), METHODS)
+@pytest.mark.parametrize("method, stage", METHODS)
 async def test_a_store_that_is_down_is_unavailable_at_the_stage_that_needed_it(new_store: NewStore, method: str, stage: str) -> None:
     async with engine_at(new_store(), *FACTS) as engine:
         broken = over(engine, lambda store: Broken(store, {method: StorageUnavailable("the disk is gone")}))
@@ -35,10 +35,14 @@ async def test_a_store_that_is_down_is_unavailable_at_the_stage_that_needed_it(n
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "retryable"),
-    [(UnsafeStorage("the role may do anything"), "unsafe_storage", False), (RuntimeError(SECRET), "internal", False), (KeyError(7), "internal", False)],
+    "fault, code, retryable",
+    [
+        (UnsafeStorage("the role may do anything"), "unsafe_storage", False),
+        (RuntimeError(TELLTALE), "internal", False),
+        (KeyError(7), "internal", False),
+    ],
 )
-@pytest.mark.parametrize(("method", "stage"), METHODS)
+@pytest.mark.parametrize("method, stage", METHODS)
 async def test_every_other_fault_has_a_code_of_the_closed_list_too(
     new_store: NewStore, method: str, stage: str, fault: Exception, code: str, retryable: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -53,8 +57,10 @@ async def test_every_other_fault_has_a_code_of_the_closed_list_too(
     assert "DETAIL" not in told
 
 
-@pytest.mark.parametrize(("method", "stage"), [("find", "generate"), ("read", "verify")])
-async def test_what_an_earlier_round_found_is_kept_when_the_store_fails_in_a_later_one(new_store: NewStore, method: str, stage: str) -> None:
+@pytest.mark.parametrize("method, stage", [("find", "generate"), ("read", "verify")])
+async def test_what_an_earlier_round_found_is_kept_when_the_store_fails_in_a_later_one(
+    new_store: NewStore, method: str, stage: str
+) -> None:
     async def crm(memory: Memory, _access: object) -> Verdict:
         return Verdict.FRESH if memory.id.id == "f0" else Verdict.CHANGED
 

@@ -20,8 +20,9 @@ import pytest
 import typer
 from pydantic.alias_generators import to_camel
 
-from remit.pipeline import intake, outcome, why
+from remit.pipeline import calling, intake, outcome, why
 from remit.pipeline.config import Config, load
+from remit.pipeline.embedding import batch, streams
 from remit.pipeline.faces import failing
 from remit.pipeline.faces.cli import app
 from remit.pipeline.storage import entry, store
@@ -81,7 +82,7 @@ def settings_known(kind: Any, *, entries: Mapping[str, Collection[str]], within:
         if is_dataclass(hint):
             yield from settings_known(hint, entries=entries, within=f"{name}.")
         elif get_origin(hint) is dict:
-            for key in entries[name]:
+            for key in entries.get(name, ()):
                 yield from settings_known(get_args(hint)[1], entries=entries, within=f"{name}.{key}.")
         else:
             yield name
@@ -144,6 +145,9 @@ WORDS = {
     "Limits": values(ceiling.Limit),
     "Reasons": values(report.Reason),
     "Degradations": values(report.Degradation),
+    "Stream states": values(streams.State),
+    "Provider faults": values(calling.CallFault),
+    "Unsound answers": values(batch.Unsound),
     "Routes": constants(store, str) | {"sqlite_vec_not_loaded"},
     "Why": constants(why, str),
     "Refusals": values(entry.Refusal),
@@ -213,7 +217,7 @@ def test_no_command_or_option_is_told_of_that_there_is_not(name: str) -> None:
 
 
 def test_every_environment_variable_is_in_the_runbook() -> None:
-    read = {name for path in SHIPPED for name in re.findall(r'"(REMIT_[A-Z]+)"', path.read_text())}
+    read = {name for path in SHIPPED for name in re.findall(r'"(REMIT_[A-Z_]+)"', path.read_text())}
 
     assert read
     assert {name for name in read if f"`${name}`" not in RUNBOOK} == set()

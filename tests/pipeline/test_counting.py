@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import BPE, WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel
+from tokenizers.processors import TemplateProcessing
 
-from remit.pipeline.counting import ENCODINGS, INLINE_CHARACTERS, HostCounter, counter_named
+from remit.pipeline.counting import ENCODINGS, FILE_INLINE_CHARACTERS, INLINE_CHARACTERS, HostCounter, counter_named
 from remit.pipeline.errors import ConfigError, CounterFailed, RemitError
 
 
@@ -41,14 +47,95 @@ async def test_a_long_text_is_counted_as_a_short_one_is() -> None:
     assert await counter.count(line * lines) == lines * await counter.count(line)
 
 
-@given(st.text(st.characters()))
-def test_any_text_has_at_most_a_token_a_byte(text: str) -> None:
-    assert 0 <= counter_named("o200k").tokens_in(text) <= len(text.encode("utf-8", "surrogatepass"))
+@given(st.text(st.characters()), st.sampled_from(sorted(ENCODINGS)))
+def test_any_text_has_at_most_a_token_a_byte(text: str, name: str) -> None:
+    assert 0 <= counter_named(name).tokens_in(text) <= len(text.encode("utf-8", "surrogatepass"))
 
 
 def test_an_unknown_counter_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"context\.counter: 'bytes' is not one of o200k, cl100k, llama3, qwen3"):
         counter_named("bytes")
+
+
+# Any tokenizer.json
+
+BYTES = sorted(ByteLevel.alphabet())
+
+
+def byte_pairs() -> Tokenizer:
+    """A tokenizer of bytes, and one pair of them."""
+    made = Tokenizer(BPE(vocab={token: place for place, token in enumerate([*BYTES, "ab"])}, merges=[("a", "b")]))
+    made.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    made.add_special_tokens(["<|end|>"])
+    made.post_processor = TemplateProcessing(single="<|end|> $A <|end|>", special_tokens=[("<|end|>", 257)])
+    return made
+
+
+def word_pieces() -> Tokenizer:
+    """The kind of embedding models, which knows few words, and no others."""
+    made = Tokenizer(WordPiece(vocab={"[UNK]": 0, "deploy": 1, "##s": 2}, unk_token="[UNK]", max_input_chars_per_word=10))  # noqa: S106
+    made.normalizer, made.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    return made
+
+
+MADE = {"bytes": byte_pairs, "words": word_pieces}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("tokenizers")
+    for name, made in MADE.items():
+        made().save(str(folder / f"{name}.json"))
+    return {name: str(folder / f"{name}.json") for name in MADE}
+
+
+@pytest.mark.parametrize(
+    "name, text, tokens",
+    [
+        ("bytes", "", 0),
+        ("bytes", "abba", 3),
+        ("bytes", "ü", 2),
+        ("bytes", "<|end|>", 7),
+        ("words", "Deploys, deploy", 4),
+        ("words", "x" * 99, 1),
+    ],
+)
+async def test_a_tokenizer_of_a_file_counts_plain_text_and_nothing_around_it(
+    files: dict[str, str], name: str, text: str, tokens: int
+) -> None:
+    assert await counter_named(files[name]).count(text) == tokens
+
+
+async def test_what_a_file_says_of_cutting_and_filling_up_is_left_out(tmp_path: Path) -> None:
+    made = byte_pairs()
+    made.enable_truncation(max_length=4)
+    made.enable_padding(length=64)
+    made.save(str(tmp_path / "tokenizer.json"))
+
+    assert await counter_named(str(tmp_path / "tokenizer.json")).count("ab" * 100) == 100
+
+
+async def test_a_file_counts_a_long_text_and_a_broken_one(files: dict[str, str]) -> None:
+    counter = counter_named(files["bytes"])
+
+    assert await counter.count("a " * FILE_INLINE_CHARACTERS) == 2 * FILE_INLINE_CHARACTERS
+    assert await counter.count("ok \ud83d") == await counter.count("ok ?")
+
+
+@given(text=st.text(st.characters()), name=st.sampled_from(sorted(MADE)))
+def test_a_tokenizer_of_a_file_never_raises(files: dict[str, str], text: str, name: str) -> None:
+    assert counter_named(files[name]).tokens_in(text) >= 0
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"[]", b"no json", b"\xff", b'{"model": {"type": "Unheard"}}'])
+def test_a_file_that_is_no_tokenizer_is_refused_without_its_folder(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "tokenizer.json"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(ConfigError, match=r"context\.counter: tokenizer\.json") as caught:
+        counter_named(str(path)).load()
+    assert str(tmp_path) not in str(caught.value)
 
 
 async def words_async(text: str) -> int:

@@ -56,9 +56,7 @@ async def while_one_is_held(engine: Engine, gate: Gate, who: Principal, request:
 
 async def test_a_recall_that_finds_no_place_in_time_is_unavailable_at_that_stage_and_not_a_hang(new_store: NewStore) -> None:
     gate = Gate()
-    async with engine_at(
-        new_store(), fact("acme"), fact("rival"), config=crewed(verify=1, **IMPATIENT), checkers={"crm": gate}
-    ) as engine:
+    async with engine_at(new_store(), fact("acme"), fact("rival"), config=crewed(verify=1, **IMPATIENT), checkers={"crm": gate}) as engine:
         second, first = await while_one_is_held(engine, gate, EVE)
         third = await engine.recall(REQUEST, EVE)
 
@@ -72,7 +70,9 @@ async def test_a_recall_that_finds_no_place_in_time_is_unavailable_at_that_stage
 
 async def test_one_org_takes_no_more_than_its_places_and_another_org_goes_on(new_store: NewStore) -> None:
     gate, config = Gate(), crewed(perOrg=1, verify=8, **IMPATIENT)
-    async with engine_at(new_store(), fact("acme"), Fact(id="free", text="a deploy key", org="rival"), config=config, checkers={"crm": gate}) as engine:
+    async with engine_at(
+        new_store(), fact("acme"), Fact(id="free", text="a deploy key", org="rival"), config=config, checkers={"crm": gate}
+    ) as engine:
         same_org, _ = await while_one_is_held(engine, gate, BOB)
         gate.open, gate.held = anyio.Event(), anyio.Event()
         other_org, _ = await while_one_is_held(engine, gate, EVE)
@@ -130,10 +130,9 @@ async def test_waiting_within_the_time_allowed_costs_only_the_wait(new_store: Ne
 
     config = crewed(generate=1, rank=1, verify=1, pack=1, perOrg=1)
     free = [Fact(id="key", text="the deploy key rotates", org=org) for org in ("acme", "rival")]
-    async with engine_at(new_store(), *free, config=config) as engine:
-        async with anyio.create_task_group() as tasks:
-            for n in range(20):
-                tasks.start_soon(ask, (ADA, EVE)[n % 2])
+    async with engine_at(new_store(), *free, config=config) as engine, anyio.create_task_group() as tasks:
+        for n in range(20):
+            tasks.start_soon(ask, (ADA, EVE)[n % 2])
 
     assert [answer.outcome for answer in answers] == ["enough"] * 20
 

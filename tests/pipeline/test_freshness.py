@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 import os
@@ -15,6 +16,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from remit.pipeline.errors import NotAuthorised
 from remit.pipeline.freshness import FileChecker, Watch
 from remit.pipeline.freshness.files import digest, path_of
 from remit.stages.access import Access, Label, Shelf
@@ -95,6 +97,9 @@ async def test_the_scheme_chooses_the_check_whatever_its_case(uri: str) -> None:
         (None, Verdict.UNVERIFIED),
         (1, Verdict.UNVERIFIED),
         ({"fresh": True}, Verdict.UNVERIFIED),
+        (PermissionError("not yours"), Verdict.INACCESSIBLE),
+        (NotAuthorised(), Verdict.INACCESSIBLE),
+        (ExceptionGroup("one of them", [OSError(), ExceptionGroup("inside", [PermissionError()])]), Verdict.INACCESSIBLE),
         (RuntimeError("down"), Verdict.UNVERIFIED),
         (TimeoutError(), Verdict.UNVERIFIED),
         (ExceptionGroup("all down", [OSError()]), Verdict.UNVERIFIED),
@@ -141,6 +146,55 @@ async def test_a_hung_check_costs_its_own_seconds_and_no_other_memory() -> None:
     assert verdicts[asked[0].id] is Verdict.UNVERIFIED
 
 
+async def test_of_five_hundred_one_that_hangs_is_late_alone_and_never_more_than_eight_are_looked_at_at_once() -> None:
+    desk = Desk(**{"100": math.inf})
+    asked = memories(500)
+
+    verdicts = await watch(desk, workers=8, seconds=0.5).still_true(asked, ACCESS)
+
+    assert [each.id.id for each in asked if verdicts[each.id] is not Verdict.FRESH] == ["100"]
+    assert (desk.most, desk.running, desk.done) == (8, 0, 500)
+
+
+async def test_a_check_whose_own_work_was_cancelled_is_unverified_and_its_worker_goes_on(anyio_backend: str) -> None:
+    """A future of the check's own that somebody cancelled: nobody cancelled the recall. trio knows no such thing."""
+
+    async def abandoned(memory: Memory, access: Access) -> Any:
+        if anyio_backend == "asyncio" and memory.id.id in ("001", "002"):
+            future = asyncio.get_running_loop().create_future()
+            future.cancel()
+            await future
+        return memory.id.id not in ("001", "002") or None
+
+    asked = memories(20)
+    verdicts = await watch(abandoned, workers=2).still_true(asked, ACCESS)
+
+    assert [each.id.id for each in asked if verdicts[each.id] is not Verdict.FRESH] == ["001", "002"]
+    assert verdicts[asked[1].id] is Verdict.UNVERIFIED
+
+
+async def test_a_check_that_will_not_be_told_that_it_is_late_is_not_fresh() -> None:
+    async def stubborn(memory: Memory, access: Access) -> Any:
+        try:
+            await anyio.sleep_forever()
+        except BaseException:  # noqa: BLE001 - what a host's code may well do
+            return memory.id.id == "000" or Verdict.INACCESSIBLE
+
+    asked = memories(2)
+    verdicts = await watch(stubborn, seconds=0.02).still_true(asked, ACCESS)
+
+    assert [verdicts[each.id] for each in asked] == [Verdict.UNVERIFIED, Verdict.INACCESSIBLE]
+
+
+async def test_a_check_gets_the_access_it_is_asked_for() -> None:
+    async def of_acme(memory: Memory, access: Access) -> Any:
+        return Verdict.FRESH if access.actor == "ada" else Verdict.INACCESSIBLE
+
+    eve = Access(actor="eve", org="acme", granted=None, as_of=NOW)
+    assert list((await watch(of_acme).still_true(memories(1), ACCESS)).values()) == [Verdict.FRESH]
+    assert list((await watch(of_acme).still_true(memories(1), eve)).values()) == [Verdict.INACCESSIBLE]
+
+
 async def test_waiting_for_a_turn_is_not_counted() -> None:
     desk = Desk(**{str(place): math.inf for place in range(4)})
     asked = memories(5)
@@ -160,6 +214,24 @@ async def test_cancelled_during_checks_every_check_has_ended_before_it_returns()
     assert scope.cancelled_caught
     assert (desk.running, desk.done) == (0, 4)
     assert list((await shared.still_true(memories(1, scheme="CRM"), ACCESS)).values()) == [Verdict.FRESH]
+
+
+async def test_cancelled_during_checks_their_cleaning_up_is_not_cut_short() -> None:
+    cleaned: list[str] = []
+
+    async def tidy(memory: Memory, access: Access) -> Any:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for _ in range(5):
+                    await checkpoint()
+                cleaned.append(memory.id.id)
+
+    with anyio.move_on_after(0.02):
+        await watch(tidy, workers=3).still_true(memories(20), ACCESS)
+
+    assert sorted(cleaned) == ["000", "001", "002"]
 
 
 # Files

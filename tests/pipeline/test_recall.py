@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -47,10 +46,10 @@ async def test_cards_are_best_first_over_all_rounds(new_store: NewStore) -> None
 
 
 async def test_a_second_round_is_made_for_stale_evidence_only(new_store: NewStore) -> None:
-    for items, rounds in [(with_origin(Fact, "a", "b", "c"), 1), (with_origin(Fact, "stale-1", "stale-2", "c"), 2)]:
+    for items, looked_at in [(with_origin(Fact, "a", "b", "c"), 2), (with_origin(Fact, "stale-1", "stale-2", "c"), 3)]:
         async with engine_at(new_store(), *items, config=generating(2), checkers={"crm": crm}) as engine:
             answer = await engine.recall(Request(query="deploy key", sources=("fact",)), ADA)
-        assert entry(answer, "verify").received == 2 if rounds == 1 else 3
+        assert entry(answer, "verify").received == looked_at
 
 
 async def test_no_round_is_made_for_places_that_are_already_filled(new_store: NewStore) -> None:
@@ -76,7 +75,9 @@ async def test_a_second_round_that_leaves_nothing_behind_is_complete(new_store: 
     items = with_origin(Fact, "stale-1", "stale-2", "y", "z")
     async with engine_at(new_store(), *items, config=generating(2), checkers={"crm": crm}) as engine:
         found = await engine.recall(Request(query="deploy key", sources=("fact",)), ADA)
-    async with engine_at(new_store(), *with_origin(Fact, "stale-1", "stale-2", "stale-3"), config=generating(2), checkers={"crm": crm}) as engine:
+    async with engine_at(
+        new_store(), *with_origin(Fact, "stale-1", "stale-2", "stale-3"), config=generating(2), checkers={"crm": crm}
+    ) as engine:
         nothing = await engine.recall(Request(query="deploy key", sources=("fact",)), ADA)
 
     assert (found.outcome, ids(found), found.meta.truncated) == ("enough", ["y", "z"], False)
@@ -195,7 +196,6 @@ async def test_a_recall_sees_what_was_acknowledged_before_it_began(new_store: Ne
         after = await engine.recall(Request(query="deploy key"), ADA)
 
     assert (before.outcome, codes(before), ids(after)) == ("nothing_found", ["no_match"], ["new"])
-
 
 
 @pytest.mark.parametrize("sources", [(), ("fact",), ("doc", "session"), ("session", "session", "fact")])

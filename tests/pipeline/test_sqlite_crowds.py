@@ -321,6 +321,28 @@ async def test_what_sqlite_reports_is_told_without_statements_paths_or_rows(tmp_
             assert not any(word in str(told.value) for word in ("posting", "canary", "secret", "SELECT", str(tmp_path)))
 
 
+CRASH = """
+import sys
+import anyio
+from conformance.worlds import SIGNATURE
+from remit.pipeline.config import load
+from remit.pipeline.storage.sqlite import open_sqlite
+
+async def main():
+    await open_sqlite(sys.argv[1], load().sqlite, SIGNATURE)
+    raise SystemExit(7)
+
+anyio.run(main, backend=sys.argv[2])
+"""
+
+
+async def test_a_program_that_forgets_to_close_its_store_still_ends(tmp_path: Path, anyio_backend_name: str) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", CRASH, str(tmp_path / "store.db"), anyio_backend_name]
+
+    assert (await anyio.run_process(command, env=environment, check=False, stderr=None)).returncode == 7
+
+
 async def test_a_search_sees_one_moment_and_the_next_one_sees_what_was_written_since(tmp_path: Path) -> None:
     async with await opened(tmp_path) as here, await opened(tmp_path) as there:
         await there.put([memory("one", "red", valid_until=NOW.replace(year=9999))], EVERYTHING)

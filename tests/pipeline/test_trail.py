@@ -36,7 +36,9 @@ FACT = Fact(
     aliases=(f"{CANARY} alias",),
     origin=Origin(uri=f"crm:{CANARY}", project=CANARY),
 )
-REQUEST = Request(query=f"{CANARY} deplyo key", project=CANARY, phrases=(CANARY,), tags=TagFilter(any=(f"{CANARY}-tag",)), questions=(CANARY,))
+REQUEST = Request(
+    query=f"{CANARY} deplyo key", project=CANARY, phrases=(CANARY,), tags=TagFilter(any=(f"{CANARY}-tag",)), questions=(CANARY,)
+)
 
 
 @pytest.fixture(scope="module")
@@ -166,10 +168,9 @@ async def test_a_hundred_recalls_at_once_are_a_hundred_traces_of_six_spans(
     async def ask() -> None:
         answers.append(await engine.recall(REQUEST, ME))
 
-    async with engine_at(new_store(), FACT, checkers={"crm": crm}) as engine:
-        async with anyio.create_task_group() as tasks:
-            for _ in range(100):
-                tasks.start_soon(ask)
+    async with engine_at(new_store(), FACT, checkers={"crm": crm}) as engine, anyio.create_task_group() as tasks:
+        for _ in range(100):
+            tasks.start_soon(ask)
 
     of_trace: defaultdict[int, list[ReadableSpan]] = defaultdict(list)
     for span in spans.get_finished_spans():
@@ -227,9 +228,7 @@ async def test_log_events_have_the_keys_of_the_spans(new_store: NewStore, spans:
     assert recalled.items() <= attributes_of(root).items()
 
 
-async def test_nothing_is_printed_and_no_handler_is_set_unless_a_host_does(
-    new_store: NewStore, capfd: pytest.CaptureFixture[str]
-) -> None:
+async def test_nothing_is_printed_and_no_handler_is_set_unless_a_host_does(new_store: NewStore, capfd: pytest.CaptureFixture[str]) -> None:
     async with engine_at(new_store(), FACT, checkers={"crm": crm}) as engine:
         await engine.recall(REQUEST, ME)
 

@@ -106,7 +106,7 @@ async def test_what_may_not_be_read_and_what_is_not_there_are_not_in_scope_alike
 
 
 @pytest.mark.parametrize(
-    ("narrowed", "reason"),
+    "narrowed, reason",
     [({"fact_scopes": ("person:ada",)}, "not_in_scope"), ({"project": "beta"}, "returned"), ({"sources": ("doc",)}, "not_in_scope")],
 )
 async def test_what_the_request_itself_leaves_out_is_not_in_its_scope(new_store: NewStore, narrowed: dict[str, Any], reason: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from remit.stages.access import Access, Approval, Label, Shelf
 from remit.stages.ceiling import Ceiling, Limit
-from remit.stages.evidence import Candidate, Lane, Memory, MemoryId, Outline, PassageId, Ranked, Route, Verdict
+from remit.stages.evidence import Candidate, Lane, Memory, MemoryId, Outline, PassageId, Ranked, Reused, Route, Verdict
 from remit.stages.report import Degradation, Reason
 from remit.stages.request import Source
 from remit.stages.shares import Page
@@ -80,6 +80,7 @@ async def look(
     page: Page | None = None,
     batch: int = 32,
     ceiling: Ceiling | None = None,
+    keep_unverified: bool = False,
 ) -> Verified:
     return await verify(
         those,
@@ -90,6 +91,7 @@ async def look(
         batch=batch,
         clock=lambda: NOW,
         ceiling=ceiling or Ceiling(items=500, seconds=60),
+        keep_unverified=keep_unverified,
     )
 
 
@@ -195,6 +197,47 @@ async def test_what_nobody_can_look_at_is_kept_and_said() -> None:
 
     assert [fresh.checked_at for fresh in verified.kept] == [None, NOW]
     assert verified.degraded == (Degradation.UNWATCHED,)
+
+
+@pytest.mark.parametrize("answer", [Verdict.UNVERIFIED, Reused(Verdict.UNVERIFIED, timedelta()), None, "fresh, trust me"])
+async def test_what_could_not_be_verified_is_kept_and_said_where_that_is_wanted(answer: Any) -> None:
+    those = ranked(*DOCS * 3)
+    first, second, third = (each.outline.memory for each in those)
+    shop = Shop(verdicts={first: answer, second: Verdict.UNWATCHED})
+
+    verified = await look(those, shop, keep_unverified=True)
+
+    assert [(fresh.memory.id, fresh.verdict, fresh.checked_at) for fresh in verified.kept] == [
+        (first, Verdict.UNVERIFIED, None),
+        (second, Verdict.UNWATCHED, None),
+        (third, Verdict.FRESH, NOW),
+    ]
+    assert (verified.rejected, set(verified.degraded)) == ({}, {Degradation.UNVERIFIED, Degradation.UNWATCHED})
+
+
+@pytest.mark.parametrize("verdict", [Verdict.CHANGED, Verdict.MISSING, Verdict.INACCESSIBLE])
+async def test_what_is_known_to_be_stale_or_denied_goes_whatever_is_wanted(verdict: Verdict) -> None:
+    verified = await look(ranked(*DOCS), Shop(verdicts={MemoryId(Source.DOC, "0000"): verdict}), keep_unverified=True)
+
+    assert (verified.kept, verified.degraded) == ((), ())
+
+
+async def test_a_checker_that_fails_costs_nothing_where_unverified_evidence_is_wanted() -> None:
+    verified = await look(ranked(*DOCS * 3), Shop(), checker=Answering(ConnectionError("down")), keep_unverified=True)
+
+    assert (ids(verified), verified.degraded) == (["0000", "0001", "0002"], (Degradation.UNVERIFIED,))
+
+
+async def test_what_was_seen_earlier_is_as_old_as_it_is() -> None:
+    seen = {
+        MemoryId(Source.DOC, "0000"): Reused(Verdict.FRESH, timedelta(seconds=9)),
+        MemoryId(Source.DOC, "0001"): Reused(Verdict.MISSING, timedelta()),
+    }
+
+    verified = await look(ranked(*DOCS * 3), Shop(verdicts=seen))
+
+    assert [fresh.checked_at for fresh in verified.kept] == [NOW - timedelta(seconds=9), NOW]
+    assert verified.rejected == {Reason.MISSING: 1}
 
 
 async def test_sixty_one_expired_above_two_live_still_give_two() -> None:

@@ -73,7 +73,12 @@ def _of_name(item: Item) -> tuple[str | None, object, str]:
     return item.org, type(item), item.id
 
 
-own = st.lists(items(st.sampled_from(["one", "two", "three", "four", "five", "six", "Ω", 'a\'b"%_']), GRANTED), min_size=3, max_size=9, unique_by=_of_name)
+own = st.lists(
+    items(st.sampled_from(["one", "two", "three", "four", "five", "six", "Ω", "a'b\"%_"]), GRANTED),
+    min_size=3,
+    max_size=9,
+    unique_by=_of_name,
+)
 
 foreign = st.lists(
     st.one_of(
@@ -89,17 +94,23 @@ foreign = st.lists(
 small = st.sampled_from([0, 1, 2, 3, 3, 500])
 
 # Few places in generate and none spent elsewhere: what is stale in front leads to a second round.
-tight = st.builds(lambda items, postings: {"generate": {"items": items, "postings": postings}}, st.integers(1, 3), st.sampled_from([6, 12, 20000]))
+tight = st.builds(
+    lambda items, postings: {"generate": {"items": items, "postings": postings}}, st.integers(1, 3), st.sampled_from([6, 12, 20000])
+)
 
-ceilings = st.just({}) | tight | st.fixed_dictionaries(
-    {},
-    optional={
-        "generate": st.fixed_dictionaries({}, optional={"items": small, "postings": st.sampled_from([0, 1, 2, 4, 8, 16])}),
-        "dedupe": st.fixed_dictionaries({}, optional={"items": small, "seconds": st.sampled_from([0, 60, 60, 60])}),
-        "rank": st.fixed_dictionaries({}, optional={"items": small, "seconds": st.sampled_from([0, 60, 60, 60])}),
-        "verify": st.fixed_dictionaries({}, optional={"items": small, "rounds": st.sampled_from([1, 2])}),
-        "pack": st.fixed_dictionaries({}, optional={"items": small, "tokens": st.sampled_from([0, 60, 200, 6000])}),
-    },
+ceilings = (
+    st.just({})
+    | tight
+    | st.fixed_dictionaries(
+        {},
+        optional={
+            "generate": st.fixed_dictionaries({}, optional={"items": small, "postings": st.sampled_from([0, 1, 2, 4, 8, 16])}),
+            "dedupe": st.fixed_dictionaries({}, optional={"items": small, "seconds": st.sampled_from([0, 60, 60, 60])}),
+            "rank": st.fixed_dictionaries({}, optional={"items": small, "seconds": st.sampled_from([0, 60, 60, 60])}),
+            "verify": st.fixed_dictionaries({}, optional={"items": small, "rounds": st.sampled_from([1, 2])}),
+            "pack": st.fixed_dictionaries({}, optional={"items": small, "tokens": st.sampled_from([0, 60, 200, 6000])}),
+        },
+    )
 )
 
 requests = st.builds(
@@ -111,7 +122,9 @@ requests = st.builds(
     fact_scopes=st.sampled_from([None, None, None, (), ("global",), ("project:alpha", "project:beta")]),
     scopes=st.sampled_from([None, None, None, None, None, (), ("project:alpha",), ("global", "project:alpha2"), ("project:beta",)]),
     phrases=st.sampled_from([(), (), (), (), ("deploy",), ("queue worker",)]),
-    tags=st.sampled_from([TagFilter(), TagFilter(), TagFilter(), TagFilter(any=("x", "z")), TagFilter(none=("y",)), TagFilter(all=("x", "y"))]),
+    tags=st.sampled_from(
+        [TagFilter(), TagFilter(), TagFilter(), TagFilter(any=("x", "z")), TagFilter(none=("y",)), TagFilter(all=("x", "y"))]
+    ),
     created_from=st.sampled_from([None, None, NOW - timedelta(days=2)]),
     as_of=st.sampled_from([None, None, NOW + timedelta(days=1)]),
     questions=st.sampled_from([(), (), ("which queue", "the timeout of a gateway")]),

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from stories.world import ADA, NewStore, balanced, codes, engine_at, entry, ids
+from stories.world import ADA, NewStore, balanced, engine_at, entry, ids
 
 from remit.pipeline import ContextWanted, Fact, Request
 
@@ -16,7 +16,7 @@ def units(text: str) -> int:
     return 320 * len(re.findall(r"Renewal terms, clause \w+\.", text))
 
 
-@pytest.mark.parametrize(("budget", "packed"), [(640, 2), (960, 3), (1600, 5), (639, 1), (320, 1), (319, 0), (0, 0)])
+@pytest.mark.parametrize("budget, packed", [(640, 2), (960, 3), (1600, 5), (639, 1), (320, 1), (319, 0), (0, 0)])
 async def test_five_passages_of_320_units_fill_a_budget_to_the_last_that_fits(new_store: NewStore, budget: int, packed: int) -> None:
     async with engine_at(new_store(), *FACTS, counter=units) as engine:
         answer = await engine.recall(Request(query=QUERY, sources=("fact",), context=ContextWanted(tokens=budget)), ADA)
@@ -41,7 +41,7 @@ async def test_no_room_for_any_passage_is_exhausted_at_pack_and_keeps_the_cards(
     assert [each.id for each in answer.meta.context.dropped] == [f"fact:{card.id}" for card in answer.data]
 
 
-@pytest.mark.parametrize(("taken", "packed"), [({"instructions": 320}, 4), ({"tools": 640}, 3), ({"reserve": 960, "tools": 320}, 1)])
+@pytest.mark.parametrize("taken, packed", [({"instructions": 320}, 4), ({"tools": 640}, 3), ({"reserve": 960, "tools": 320}, 1)])
 async def test_instructions_tools_and_the_reserve_are_taken_off_the_budget_first(
     new_store: NewStore, taken: dict[str, int], packed: int
 ) -> None:

@@ -56,7 +56,8 @@ anyio.run(main)
 
 def test_a_tie_is_settled_alike_in_every_process_whatever_its_hash_seed() -> None:
     running = [
-        subprocess.Popen([sys.executable, "-P", "-c", SCRIPT], env={"PYTHONHASHSEED": seed}, stdout=subprocess.PIPE) for seed in ("0", "1", "77")
+        subprocess.Popen([sys.executable, "-P", "-c", SCRIPT], env={"PYTHONHASHSEED": seed}, stdout=subprocess.PIPE)
+        for seed in ("0", "1", "77")
     ]
     told = [process.communicate(timeout=60)[0] for process in running]
 

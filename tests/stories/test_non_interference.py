@@ -23,7 +23,9 @@ asked = st.lists(requests, min_size=1, max_size=3)
 
 async def everything_told(engine: Engine, wanted: Sequence[Request], names: Iterable[str], who: Principal) -> list[object]:
     """All that the front door answers to these requests, and what became of each of these memories in them."""
-    told: list[object] = [astuple(await engine.brief(who, tokens=tokens, project=project)) for tokens, project in [(None, None), (60, "alpha")]]
+    told: list[object] = [
+        astuple(await engine.brief(who, tokens=tokens, project=project)) for tokens, project in [(None, None), (60, "alpha")]
+    ]
     for request in wanted:
         told.append(bytes_of(await engine.recall(request, who)))
         told += [await engine.why(request, name, who) for name in names]

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from remit.pipeline import Answer, Doc, Engine, Fact, Principal, Receipt, Session, open_engine
@@ -101,5 +102,5 @@ def balanced(answer: Answer) -> None:
     for each in stages:
         assert each.received == each.returned + sum(each.rejected.values()), each
     worked = [each for each in stages if each.outcome in ("done", "exhausted")]
-    for before, after in zip(worked, worked[1:], strict=False):
+    for before, after in pairwise(worked):
         assert before.returned == after.received, (before, after)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
-from remit.pipeline.storage.entry import Passage, Record
+from remit.pipeline.storage.entry import Event, Passage, Record
 from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN
 from remit.stages.access import Access, Approval, Label
 from remit.stages.ceiling import Limit
@@ -32,11 +33,13 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A memory as it stands, with its passages; `record.label.superseded` is the present truth."""
+    """A memory as it stands, with its passages and its past; `record` has its trust, label and references as they are now."""
 
     record: Record
     version: int
     passages: tuple[Indexed, ...]
+    written_at: datetime
+    past: tuple[Event, ...] = ()
 
     @property
     def label(self) -> Label:

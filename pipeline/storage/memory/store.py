@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from types import TracebackType
 
-import numpy as np
-from numpy.typing import NDArray
-
-from remit.pipeline.storage.entry import ALIAS, Entry, Passage, Receipt, Record, Refusal, Written
+from remit.pipeline.storage.entry import ALIAS, Change, Entry, Forgetting, Forgotten, Receipt, Whole
 from remit.pipeline.storage.memory.finding import Indexed, Kept, find
+from remit.pipeline.storage.memory.life import Life
 from remit.pipeline.storage.store import Capabilities, Fault
-from remit.stages.access import Access, Approval
+from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, Outline, PassageId
 from remit.stages.ports import Found, Wanted
 from remit.stages.request import Source
@@ -22,25 +19,15 @@ from remit.stages.request import Source
 LATEST = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class First:
-    """What became of the first write with an idempotency key."""
-
-    id: MemoryId
-    digest: str
-    receipt: Receipt
-
-
 class MemoryStore:
-    """Keeps everything in two dictionaries, gone when the process ends. Nothing in it waits, so no call is ever half done."""
+    """Keeps everything in dictionaries, gone when the process ends. Nothing in it waits, so no call is ever half done."""
 
     def __init__(self, signature: str) -> None:
         self._signature = signature
         self._kept: dict[tuple[str, MemoryId], Kept] = {}
-        self._first: dict[tuple[str, str], First] = {}
+        self._life = Life(self._kept)
         self._granted: set[tuple[str, str, str]] = set()
         self._roots: set[str] = set()
-        self._keys = count(1)
 
     async def __aenter__(self) -> MemoryStore:
         return self
@@ -127,14 +114,31 @@ class MemoryStore:
         return []
 
     async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
-        return [self._put(entry, access) for entry in entries]
+        return [self._life.put(entry, access) for entry in entries]
+
+    async def change(self, changes: Sequence[Change], access: Access) -> list[Receipt]:
+        return [self._life.change(each, access) for each in changes]
+
+    async def forget(self, what: Forgetting, access: Access, *, dry_run: bool = False) -> Forgotten:
+        return self._life.forget(what, access, dry_run=dry_run)
+
+    async def wholes(self, names: Sequence[MemoryId], access: Access) -> Mapping[MemoryId, Whole]:
+        return {name: self._life.whole(kept) for name in names if (kept := self._reached(name, access)) is not None}
+
+    async def exported(self, after: MemoryId | None, most: int, access: Access) -> Sequence[Whole]:
+        reached = [kept for kept in self._kept.values() if access.reaches(kept.label.shelf)]
+        behind = sorted((kept.record.id, kept) for kept in reached if after is None or kept.record.id > after)
+        return [self._life.whole(kept) for _, kept in behind[: max(0, most)]]
+
+    async def imported(self, wholes: Sequence[Whole], access: Access) -> list[Receipt]:
+        return [self._life.imported(each, access) for each in wholes]
 
     async def reindexed(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             place = (entry.record.label.shelf.org, entry.record.id)
             kept = self._kept.get(place)
             if kept is not None and kept.record.digest == entry.record.digest:
-                self._kept[place] = replace(kept, passages=self._numbered(entry.passages))
+                self._kept[place] = replace(kept, passages=self._life.numbered(entry.passages))
 
     async def records(self, after: tuple[str, MemoryId] | None, most: int) -> Sequence[tuple[str, Entry]]:
         behind = sorted(place for place in self._kept if after is None or place > after)
@@ -143,46 +147,9 @@ class MemoryStore:
     async def signed(self) -> None:
         """Nothing outlives the process, so nothing was made by another analyser."""
 
-    def _put(self, entry: Entry, access: Access) -> Receipt:
-        record, org = entry.record, access.org
-        if not access.reaches(record.label.shelf):
-            return _refused(record.id, Refusal.NOT_AUTHORISED)
-        first = self._first.get((org, record.key)) if record.key is not None else None
-        if first is not None and (first.id, first.digest) != (record.id, record.digest):
-            return _refused(record.id, Refusal.KEY_CONFLICT)
-        if first is not None:
-            return first.receipt
-        before = self._kept.get((org, record.id))
-        if before is not None and not access.reaches(before.label.shelf):
-            return _refused(record.id, Refusal.NOT_AUTHORISED)
-        if before is not None and before.record.digest == record.digest:
-            return self._told(record, org, Receipt(id=str(record.id), written=Written.UNCHANGED, version=before.version))
-        if any(each == record.id or self._reached(each, access) is None for each in record.supersedes):
-            return _refused(record.id, Refusal.UNKNOWN_REFERENCE)
-        return self._told(record, org, self._stored(entry, org, before))
-
-    def _stored(self, entry: Entry, org: str, before: Kept | None) -> Receipt:
-        record, version = entry.record, 1 if before is None else before.version + 1
-        if before is not None and before.label.superseded:
-            record = replace(record, label=replace(record.label, superseded=True))
-        self._kept[org, record.id] = Kept(record, version, self._numbered(entry.passages))
-        for each in record.supersedes if record.label.approval is Approval.APPROVED else ():
-            older = self._kept[org, each]
-            label = replace(older.label, superseded=True)
-            self._kept[org, each] = replace(older, record=replace(older.record, label=label))
-        return Receipt(id=str(record.id), written=Written.STORED if before is None else Written.REPLACED, version=version)
-
-    def _told(self, record: Record, org: str, receipt: Receipt) -> Receipt:
-        if record.key is not None:
-            self._first[org, record.key] = First(record.id, record.digest, receipt)
-        return receipt
-
     def _reached(self, memory: MemoryId, access: Access) -> Kept | None:
         kept = self._kept.get((access.org, memory))
         return kept if kept is not None and access.reaches(kept.label.shelf) else None
-
-    def _numbered(self, passages: Sequence[Passage]) -> tuple[Indexed, ...]:
-        return tuple(Indexed(next(self._keys), replace(each, vectors=_sound(each.vectors))) for each in passages)
 
 
 async def open_memory(signature: str) -> MemoryStore:
@@ -234,12 +201,3 @@ def _by_importance(kept: Kept) -> tuple[float, str]:
 
 def _by_age(kept: Kept) -> tuple[timedelta, str]:
     return LATEST - (kept.record.ended_at or kept.record.created_at), kept.record.id.id
-
-
-def _refused(memory: MemoryId, code: Refusal) -> Receipt:
-    return Receipt(id=str(memory), written=Written.REFUSED, code=code)
-
-
-def _sound(vectors: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-    """Vectors that have a direction; zero and what is no number is like nothing, and is not kept."""
-    return {space: vector for space, vector in vectors.items() if vector.any() and np.isfinite(vector).all()}

@@ -53,7 +53,9 @@ class Batch:
         self._desk = desk
         self._org = org
         self._passages = [
-            (each, key, passage, self.sound(passage.vectors)) for each in stored for key, passage in zip(each.passages, each.entry.passages, strict=True)
+            (each, key, passage, self.sound(passage.vectors))
+            for each in stored
+            for key, passage in zip(each.passages, each.entry.passages, strict=True)
         ]
 
     def sound(self, given: Vectors) -> dict[str, NDArray[np.float32]]:

@@ -2,13 +2,109 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import anyio
+
+from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
+from remit.pipeline.storage.postgres import reading
 from remit.pipeline.storage.postgres.desk import Desk
+from remit.pipeline.storage.postgres.identity import NOBODY, Identity
+from remit.pipeline.storage.postgres.making import SIGNATURE
+from remit.pipeline.storage.postgres.nearest import NO_EXTENSION
+from remit.pipeline.storage.postgres.rows import spelled
 from remit.pipeline.storage.store import Capabilities, Fault
+
+SOUND_FROM = (0, 8, 4)
+"""The first pgvector whose index stays whole under writers, deleters and vacuum; from 0.8.0 on it can scan until enough is found."""
+
+_INIT = "run `remit init` with an owner's DSN"
+_REINDEX = "run `remit init`: it makes the indexes again"
+_LOOK = "ask again when it is less busy, or look at the server"
+
+_DISAGREEMENTS = {
+    "missing_postings": "passages whose words are not all in the index",
+    "orphan_postings": "places of words that belong to no passage as it stands",
+    "missing_phrases": "passages that the phrase index does not know",
+    "orphan_phrases": "rows of the phrase index that belong to no passage",
+    "missing_words": "words that the vocabulary does not know",
+    "orphan_words": "words of the vocabulary that stand nowhere",
+    "miscounted_shelves": "shelves whose counters are wrong",
+    "miscounted_vectors": "shelves whose counters of vectors are wrong",
+}
+_OF_VECTORS = {
+    "missing_vectors": "vectors that are gone",
+    "orphan_local": "vectors that belong to no passage as it stands",
+    "orphan_semantic": "longer vectors that belong to no passage as it stands",
+}
 
 
 async def capabilities(desk: Desk) -> Capabilities:
-    return Capabilities()
+    async with desk.reading(NOBODY) as transaction:
+        facts = json.loads((await transaction.ask([desk.command("facts")])).value(0) or b"{}")
+    means, settings = desk.means, desk.settings
+    indexes = {f"{name} vectors": _told(place.dimensions, place.indexed) for name, place in means.places.items()}
+    scan = f"{settings.iterative_scan}, up to {settings.max_scan_tuples} rows" if _number(means.version) >= (0, 8) else "not there"
+    vectors = {"pgvector": means.version or "not there", **indexes, "iterative scan": scan}
+    return Capabilities(
+        vectors=None if means.places else NO_EXTENSION,
+        facts={"store": "postgres", "profile": settings.profile, **facts, **vectors, "connections": f"{desk.pool.idle} idle"},
+    )
 
 
 async def faults(desk: Desk, signature: str) -> list[Fault]:
-    return []
+    """All that is wrong. The owner's login looks at every row of every org, so it takes a while on a large store; another at none."""
+    try:
+        async with desk.reading(NOBODY) as transaction:
+            answers = await transaction.ask([desk.command("setting", setting=SIGNATURE)])
+    except UnsafeStorage as unsafe:
+        return [Fault(code="unsafe_storage", detail=unsafe.fact, fix=f"take that power from the role, or {_INIT}")]
+    found = list(_means(desk))
+    if answers.value(0) != signature.encode():
+        detail = "the words were made by another analyser than the configured one"
+        found.append(Fault(code="other_analyser", detail=detail, fix=_REINDEX))
+    return found + [fault async for fault in _disagreements(desk)]
+
+
+def _means(desk: Desk) -> Iterator[Fault]:
+    means = desk.means
+    if means.version is not None and _number(means.version) < SOUND_FROM:
+        yield Fault(code="old_extension", detail=f"pgvector {means.version} may damage its index", fix="update the extension, and reindex")
+    if means.version is not None and not means.places:
+        yield Fault(code="no_vector_tables", detail="the extension came after the store was made", fix=_INIT)
+    for name, place in means.places.items():
+        if not place.indexed:
+            yield Fault(code="no_vector_index", detail=f"{name} vectors have no index that can be used", fix=_INIT)
+
+
+async def _disagreements(desk: Desk) -> AsyncIterator[Fault]:
+    """What rows and indexes do not agree on, summed up over all orgs."""
+    try:
+        orgs = await reading.orgs(desk, "")
+    except StorageUnavailable:
+        return
+    told = _DISAGREEMENTS | (_OF_VECTORS if desk.means.places else {})
+    sums, late = dict.fromkeys(told, 0), set[str]()
+    for org in orgs:
+        until = anyio.current_time() + desk.settings.write_seconds
+        async with desk.reading(Identity.of_org(org), until=until) as transaction:
+            answers = await transaction.tried([desk.command(name, org=spelled(org)) for name in told])
+        for place, name in enumerate(told):
+            if place < len(answers.results):
+                sums[name] += int.from_bytes(answers.value(place) or b"")
+            else:
+                late.add(name)
+    for name, number in sums.items():
+        if number:
+            yield Fault(code=name, detail=f"{number} {told[name]}", fix=_REINDEX)
+        elif name in late:
+            yield Fault(code=name, detail=f"not all could be counted: {told[name]}", fix=_LOOK)
+
+
+def _told(dimensions: int, indexed: bool) -> str:
+    return f"{dimensions} dimensions, {'with an index' if indexed else 'without an index'}"
+
+
+def _number(version: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in (version or "0").split(".") if part.isdigit())

@@ -253,7 +253,7 @@ async def connected(address: Mapping[str, Any], *, until: float, prepare: bool, 
     request: PGconn | None = None
     line = None
     try:
-        with anyio.CancelScope(deadline=until) as waiting:
+        with anyio.CancelScope(deadline=until):
             resolved = await _resolved(address)
             request = pq.PGconn.connect_start(make_conninfo(**resolved).encode())
             await _polled(request, request.connect_poll)
@@ -268,7 +268,6 @@ async def connected(address: Mapping[str, Any], *, until: float, prepare: bool, 
     finally:
         if request is not None and line is None:
             request.finish()
-    assert waiting.cancelled_caught
     raise StorageUnavailable("It does not answer: is it running, and can it be reached from here?")
 
 

@@ -99,7 +99,9 @@ class _Making:
 
     def vectors(self, semantic_dimensions: int) -> None:
         """The tables of vectors, when the extension is there. Longer ones than before get a new table while the old is empty."""
-        schema = self._one("SELECT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE extname = 'vector'")
+        schema = self._one(
+            "SELECT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
+        )
         if schema is None:
             return
         self._db.execute(sql.SQL("SET LOCAL search_path = pg_catalog, {}, pg_temp").format(sql.Identifier(schema)))
@@ -128,7 +130,7 @@ class _Making:
     def _role_statement(self, name: str) -> str:
         login = self._one("SELECT current_user")
         names = {"role": sql.Identifier(self._settings.role), "login": sql.Identifier(login)}
-        return sql.SQL(self._roles[name]).format(**names).as_string(self._db)  # type: ignore[arg-type]  # it is read from a file of ours
+        return sql.SQL(self._roles[name]).format(**names).as_string(self._db)
 
     def _run(self, statement: str) -> bool:
         """Whether it could be run by this login; what it did not do is as it was."""

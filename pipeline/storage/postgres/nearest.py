@@ -106,7 +106,7 @@ def told(probe: Probe, looks: Iterable[Look], short: Iterable[Look]) -> dict[Rou
 def commands(
     look: Look, sql: Mapping[str, Statement], values: Mapping[str, Any], means: Means, settings: Postgres, of_org: str
 ) -> list[Command]:
-    """The statements of one look; the last one answers. `values` hold the access, the source's shelves, and what is eligible, if not all."""
+    """The statements of one look; the last one answers. `values` hold the access, the source's shelves, and what passes filters, if any."""
     given = {
         **values,
         "space": look.probe.space,
@@ -126,7 +126,7 @@ def commands(
 
 
 def kept(look: Look, result: PGresult, rows: int, length: int) -> tuple[Neighbours | None, Look | None]:
-    """The nearest `rows` of what a look brought, ties with the last one included, and the look that has to follow when that was too little."""
+    """The nearest `rows` of what a look brought, with all ties, and the look that has to follow when that was too little."""
     keys = numbers_of(result.get_value(0, 0))
     if not keys.size:
         return None, _exact(look) if look.approximate else None

@@ -809,10 +809,15 @@ FROM (
 ) AS m JOIN remit.shelf AS s ON s.org = m.org AND s.id = m.shelf;
 
 -- means
--- What there is to search vectors with: version and schema of the extension; of each table its dimensions and whether its index can be used.
+-- What there is to search vectors with: version and schema of the extension; of each table its dimensions, its type, and whether its index
+-- can be used.
 SELECT json_build_array(
     (SELECT e.extversion FROM pg_catalog.pg_extension AS e WHERE e.extname = 'vector'),
-    (SELECT n.nspname FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'),
+    (
+        SELECT n.nspname
+        FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
+        WHERE e.extname = 'vector'
+    ),
     (
         SELECT json_object_agg(c.relname, json_build_array(a.atttypmod, a.atttypid::bigint, EXISTS (
             SELECT 1 FROM pg_catalog.pg_index AS i
@@ -873,7 +878,7 @@ FROM (
     UNION ALL
     SELECT r.relname || ' shows rows past row security' FROM relations AS r
     WHERE r.relkind IN ('m', 'f')
-        OR (r.relkind = 'v' AND NOT coalesce('security_invoker=true' = ANY (r.reloptions) OR 'security_invoker=on' = ANY (r.reloptions), false))
+        OR (r.relkind = 'v' AND NOT coalesce(r.reloptions && ARRAY['security_invoker=true', 'security_invoker=on'], false))
     UNION ALL
     SELECT 'the policies of ' || coalesce(r.relname, n.tablename) || ' are not those that `remit init` made'
     FROM (SELECT relname FROM relations WHERE relkind IN ('r', 'p')) AS r
@@ -885,3 +890,117 @@ FROM (
     FROM pg_catalog.pg_proc AS f JOIN pg_catalog.pg_namespace AS n ON n.oid = f.pronamespace
     WHERE n.nspname = 'remit' AND f.prosecdef
 ) AS h;
+
+-- facts
+-- What `remit doctor` tells of the server and of the tables: version, encoding, dead rows, and what the transaction was set to.
+SELECT json_build_object(
+    'postgres', current_setting('server_version'),
+    'role', current_user || ', logged in as ' || session_user,
+    'dead rows', (SELECT coalesce(sum(n_dead_tup), 0)::text FROM pg_catalog.pg_stat_user_tables WHERE schemaname = 'remit'),
+    'size', (
+        SELECT pg_size_pretty(coalesce(sum(pg_total_relation_size(c.oid)), 0))
+        FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE n.nspname = 'remit' AND c.relkind = 'r'
+    ),
+    'statement timeout', current_setting('statement_timeout'),
+    'migrations', (SELECT count(*)::text FROM remit.migration),
+    'analyser', (SELECT value FROM remit.setting WHERE name = 'analyser')
+);
+
+-- missing_postings
+-- Passages of approved memories of an org whose words do not all stand in the index.
+SELECT count(*) FROM remit.passage AS p
+WHERE p.org = :org AND p.approved AND EXISTS (
+    SELECT 1 FROM json_array_elements_text(p.words::json) AS w(word)
+    WHERE NOT EXISTS (
+        SELECT 1 FROM remit.posting AS x WHERE x.org = :org AND x.word = w.word AND x.shelf = p.shelf AND x.passage = p.key
+    )
+);
+
+-- orphan_postings
+-- Places of words whose passage is not there, or stands otherwise than the index says.
+SELECT count(*) FROM remit.posting AS x
+WHERE x.org = :org AND NOT EXISTS (
+    SELECT 1 FROM remit.passage AS p
+    WHERE p.org = :org AND p.key = x.passage AND p.shelf = x.shelf AND p.approved AND p.superseded = x.superseded
+        AND p.valid_from IS NOT DISTINCT FROM x.valid_from AND p.valid_until IS NOT DISTINCT FROM x.valid_until
+);
+
+-- missing_phrases
+-- Passages of approved memories that the phrase index does not know.
+SELECT count(*) FROM remit.passage AS p
+WHERE p.org = :org AND p.approved
+    AND NOT EXISTS (SELECT 1 FROM remit.phrase AS f WHERE f.org = :org AND f.shelf = p.shelf AND f.passage = p.key);
+
+-- orphan_phrases
+-- Rows of the phrase index that belong to no passage.
+SELECT count(*) FROM remit.phrase AS f
+WHERE f.org = :org
+    AND NOT EXISTS (SELECT 1 FROM remit.passage AS p WHERE p.org = :org AND p.key = f.passage AND p.shelf = f.shelf AND p.approved);
+
+-- missing_words
+-- Words of an org that stand on a shelf and not in its vocabulary.
+SELECT count(*) FROM (SELECT DISTINCT x.shelf, x.word FROM remit.posting AS x WHERE x.org = :org AND left(x.word, 1) <> '=') AS d
+WHERE NOT EXISTS (SELECT 1 FROM remit.vocabulary AS v WHERE v.org = :org AND v.shelf = d.shelf AND v.word = d.word);
+
+-- orphan_words
+-- Words of the vocabulary that stand nowhere on the shelf.
+SELECT count(*) FROM remit.vocabulary AS v
+WHERE v.org = :org
+    AND NOT EXISTS (SELECT 1 FROM remit.posting AS x WHERE x.org = :org AND x.word = v.word AND x.shelf = v.shelf);
+
+-- miscounted_shelves
+-- Shelves of an org whose counters are not what stands on them.
+SELECT count(*) FROM remit.shelf AS s
+CROSS JOIN LATERAL (
+    SELECT count(*) AS passages, coalesce(sum(p.length), 0) AS words
+    FROM remit.passage AS p
+    WHERE p.org = :org AND p.shelf = s.id AND p.approved AND NOT p.superseded AND p.valid_from IS NULL AND p.valid_until IS NULL
+) AS c
+WHERE s.org = :org AND (s.passages, s.words) <> (c.passages, c.words);
+
+-- miscounted_vectors
+-- Shelves of an org whose counters of vectors are not what stands on them.
+SELECT count(*) FROM remit.shelf AS s
+CROSS JOIN LATERAL (
+    SELECT coalesce(json_object_agg(c.space, c.vectors ORDER BY c.space COLLATE "C")::text, '{}') AS vectors
+    FROM (
+        SELECT e.space, count(*) AS vectors
+        FROM remit.passage AS p CROSS JOIN LATERAL json_array_elements_text(p.spaces::json) AS e(space)
+        WHERE p.org = :org AND p.shelf = s.id AND p.approved AND NOT p.superseded AND p.valid_from IS NULL AND p.valid_until IS NULL
+        GROUP BY e.space
+    ) AS c
+) AS c
+WHERE s.org = :org AND s.vectors::jsonb <> c.vectors::jsonb;
+
+-- orphan_local
+-- Vectors whose passage is not there, or stands otherwise than the index says.
+SELECT count(*) FROM remit.vector_local AS x
+WHERE x.org = :org AND NOT EXISTS (
+    SELECT 1 FROM remit.passage AS p
+    WHERE p.org = :org AND p.key = x.passage AND p.shelf = x.shelf AND p.approved AND p.superseded = x.superseded
+        AND p.valid_from IS NOT DISTINCT FROM x.valid_from AND p.valid_until IS NOT DISTINCT FROM x.valid_until
+);
+
+-- orphan_semantic
+-- The same of the longer ones.
+SELECT count(*) FROM remit.vector_semantic AS x
+WHERE x.org = :org AND NOT EXISTS (
+    SELECT 1 FROM remit.passage AS p
+    WHERE p.org = :org AND p.key = x.passage AND p.shelf = x.shelf AND p.approved AND p.superseded = x.superseded
+        AND p.valid_from IS NOT DISTINCT FROM x.valid_from AND p.valid_until IS NOT DISTINCT FROM x.valid_until
+);
+
+-- missing_vectors
+-- Vectors that passages of approved memories of an org should have and that stand in no table.
+SELECT count(*) FROM remit.passage AS p CROSS JOIN LATERAL json_array_elements_text(p.spaces::json) AS e(space)
+CROSS JOIN LATERAL (SELECT m.source FROM remit.memory AS m WHERE m.org = :org AND m.key = p.memory OFFSET 0) AS m
+WHERE p.org = :org AND p.approved
+    AND NOT EXISTS (
+        SELECT 1 FROM remit.vector_local AS x
+        WHERE x.org = :org AND x.space = e.space AND x.source = m.source AND x.shelf = p.shelf AND x.passage = p.key
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM remit.vector_semantic AS x
+        WHERE x.org = :org AND x.space = e.space AND x.source = m.source AND x.shelf = p.shelf AND x.passage = p.key
+    );

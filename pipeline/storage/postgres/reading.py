@@ -76,7 +76,7 @@ async def records(desk: Desk, after: tuple[str, MemoryId] | None, most: int) -> 
     """Goes through the orgs one by one, each on its own behalf; which there are only the owner may know."""
     org, memory = after if after is not None else ("", None)
     found: list[tuple[str, Entry]] = []
-    for each in await _orgs(desk, org):
+    for each in await orgs(desk, org):
         if len(found) >= most:
             break
         behind = {"source": str(memory.source), "id": spelled(memory.id)} if memory and each == org else {"source": "", "id": ""}
@@ -86,7 +86,8 @@ async def records(desk: Desk, after: tuple[str, MemoryId] | None, most: int) -> 
     return found
 
 
-async def _orgs(desk: Desk, first: str) -> list[str]:
+async def orgs(desk: Desk, first: str) -> list[str]:
+    """All orgs from one on. Raises `StorageUnavailable` unless who logged in owns the store."""
     async with desk.reading(NOBODY, host=True) as transaction:
         await transaction.owned()
         answers = await transaction.ask([desk.command("tenants", org=spelled(first))])
@@ -102,8 +103,6 @@ async def roots(desk: Desk) -> list[str]:
 async def _asked(desk: Desk, access: Access, *commands: Command) -> Answers:
     async with desk.reading(Identity.of(access)) as transaction:
         return await transaction.ask(commands)
-
-
 
 
 async def granted(desk: Desk, actor: str, org: str) -> list[str]:

@@ -129,7 +129,8 @@ def encoded(value: Any) -> bytes | None:
 
 
 def _array(values: NDArray[Any]) -> bytes:
-    return {"i": int8s, "f": float8s, "b": flags}[values.dtype.kind](values)
+    pack: Callable[[Any], bytes] = {"i": int8s, "f": float8s, "b": flags}[values.dtype.kind]
+    return pack(values)
 
 
 _ENCODERS: Mapping[type, Callable[[Any], bytes]] = {

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from math import inf
 from typing import Any, TypeVar, cast
+from weakref import WeakSet
 
 import anyio
 import apsw
@@ -53,6 +56,8 @@ class Line:
         with told_plainly(), _having(apsw.async_controller, _controller()), _having(apsw.aio.check_progress_steps, check_steps):
             connection = await apsw.Connection.as_async(path, flags)
         line = cls(connection, busy_seconds)
+        _threads.add(connection.async_controller)
+        _let_the_process_end()
         await line.run(lambda db: line._attend(db, check_steps))
         return line
 
@@ -92,6 +97,22 @@ class Line:
             return False
         time.sleep(_NAPS[min(times, len(_NAPS) - 1)])
         return True
+
+
+_threads: WeakSet[Any] = WeakSet()
+"""The controllers of all connections; a running thread keeps its own alive."""
+
+
+@cache
+def _let_the_process_end() -> None:
+    """Python waits for threads before it ends: those of a store that nobody closed, after a crash say, are told to stop."""
+
+    def stop() -> None:
+        threading.main_thread().join()
+        for controller in list(_threads):
+            controller.close()
+
+    threading.Thread(target=stop, name="remit sqlite end", daemon=True).start()
 
 
 class Readers:
