@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class Engine:
         Raises `InvalidRequest` for a request that must be changed and `NotAuthorised` for a principal that nobody vouches for;
         everything else, faults and ceilings included, is an outcome of the answer.
         """
-        plan = asked(request, self.config, self.kit.clock())
+        plan = self._planned(request)
         with _span_of(plan) as span:
             trail = Trail(plan.ceilings)
             access, recalled = await self._recalled(plan, principal, trail)
@@ -96,7 +96,7 @@ class Engine:
 
         What the principal may not read and what does not exist are `not_in_scope` alike.
         """
-        plan = asked(request, self.config, self.kit.clock())
+        plan = self._planned(request)
         wanted = memory_id("memory", memory, self.config.limits)
         with _span_of(plan):
             access, recalled = await self._recalled(plan, principal, Trail(plan.ceilings))
@@ -162,6 +162,15 @@ class Engine:
     async def doctor(self) -> Examination:
         """What this store can do and whether it is safe, with the fix for what is not."""
         return await examined(self.store, self.config, self.kit)
+
+    def _planned(self, request: Request) -> Plan:
+        """The request's plan, its phrases in the words they are looked up by. Raises `InvalidRequest` naming the field that is wrong."""
+        plan = asked(request, self.config, self.kit.clock())
+        phrases = tuple(" ".join(self.kit.analyser.plain(phrase)) for phrase in plan.question.filters.phrases)
+        if "" in phrases:
+            raise InvalidRequest(f"phrases[{phrases.index('')}]", "has no word in it")
+        filters = replace(plan.question.filters, phrases=phrases)
+        return replace(plan, question=replace(plan.question, filters=filters))
 
     async def _grants(self, principal: Principal | None) -> Grants:
         return await granted(principal or default_principal(self.config), self.authority, self.config.limits)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import count
 
 import pytest
 from conformance.worlds import SIGNATURE
-from databases import Stock
+from databases import OWNER, Stock, login
 from hypothesis import settings
 from servers import Postgres, running, with_vectors
+
+from remit.pipeline.analysis import Analyser
+from remit.pipeline.config import load
 
 for name in [name for name in os.environ if name.startswith(("REMIT_", "OTEL_"))]:
     del os.environ[name]  # a developer's own store or collector must not be what is tested
@@ -25,27 +29,32 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-STORES = ("memory", "sqlite")
+STORES = ("memory", "sqlite", "postgres")
 
 
-def new_urls(kind: str, folders: pytest.TempPathFactory) -> Callable[[], str]:
-    """Gives the URL of a new, empty store of a kind each time it is called."""
-    if kind == "memory":
-        return lambda: "memory:"
-    folder, numbers = folders.mktemp("stores"), count()
-    return lambda: f"sqlite:{folder}/{next(numbers)}.db"
+def new_urls(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+    """Gives the URL of a new, empty store of the kind that is asked for each time it is called."""
+    if request.param == "memory":
+        yield lambda: "memory:"
+    elif request.param == "sqlite":
+        folder, numbers = request.getfixturevalue("tmp_path_factory").mktemp("stores"), count()
+        yield lambda: f"sqlite:{folder}/{next(numbers)}.db"
+    else:
+        stock: Stock = request.getfixturevalue("stock_of_english")
+        with ExitStack() as lent:
+            yield lambda: login(lent.enter_context(stock.database()), OWNER)
 
 
 @pytest.fixture(params=STORES)
-def new_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
+def new_store(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
     """What is promised through the front door is promised of every store."""
-    return new_urls(request.param, tmp_path_factory)
+    yield from new_urls(request)
 
 
 @pytest.fixture(params=STORES[1:])
-def new_other_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
+def new_other_store(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
     """Every store but the plainest, for comparing it with that one."""
-    return new_urls(request.param, tmp_path_factory)
+    yield from new_urls(request)
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +88,14 @@ def module_database(postgres_server: Postgres, template: str) -> Iterator[str]:
 def stock(postgres_server: Postgres) -> Iterator[Stock]:
     """Postgres databases with empty stores, whose words are what stands between spaces."""
     stock = Stock(postgres_server, SIGNATURE)
+    yield stock
+    stock.close()
+
+
+@pytest.fixture(scope="session")
+def stock_of_english(postgres_server: Postgres) -> Iterator[Stock]:
+    """The same of the analyser that recalls use."""
+    stock = Stock(postgres_server, Analyser(load().analysis.language).signature)
     yield stock
     stock.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from urllib.parse import quote, urlencode
 
 import anyio
@@ -42,7 +43,7 @@ def with_store(signature: str, dsn: str) -> None:
 
 def template_with_store(server: Postgres, signature: str) -> str:
     """The name of a database to be cloned, with an empty store of this analyser."""
-    return server.template("store_" + signature.replace(" ", "_"), partial(with_store, signature))
+    return server.template(f"store_{sha256(signature.encode()).hexdigest()[:8]}", partial(with_store, signature))
 
 
 class Stock:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
+from conformance.worlds import SIGNATURE
 from databases import OWNER, Stock, login
 
 from remit.pipeline.config import load
@@ -18,7 +19,7 @@ from remit.pipeline.storage.store import Store
 
 Open = Callable[[], AbstractAsyncContextManager[Store]]
 
-SIGNATURE = "by spaces"
+
 KINDS = ("memory", "sqlite", "sqlite as if large", "postgres", "postgres behind a pooler")
 
 

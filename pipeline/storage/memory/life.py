@@ -257,10 +257,9 @@ class Life:
         """What an actor wrote and others replaced, when all of an actor is forgotten."""
         if what.actor is None or what.names is not None:
             return []
-        found = []
-        for kept in self._kept.values():
-            if access.reaches(kept.label.shelf) and kept.record.id not in without and _meant(kept, replace(what, actor=None), access):
-                found.append((kept, [each for each in kept.past if each.digest and each.actor == what.actor]))
+        others = replace(what, actor=None)
+        left = [kept for name, kept in self._kept.items() if access.reaches(kept.label.shelf) and name[1] not in without]
+        found = [(kept, [each for each in kept.past if each.digest and each.actor == what.actor]) for kept in left if _meant(kept, others, access)]
         return [(kept, gone) for kept, gone in found if gone]
 
     def _take_out(self, names: Sequence[MemoryId], org: str) -> None:

@@ -277,7 +277,7 @@ SELECT source_id FROM (
 
 -- memory_of
 -- A memory as a write finds it.
-SELECT key, shelf, version, digest, superseded FROM memory WHERE org = :org AND source = :source AND id = :id;
+SELECT key, shelf, version, digest, superseded, approval, trust FROM memory WHERE org = :org AND source = :source AND id = :id;
 
 -- receipt_of
 -- What became of the first write with this key.
@@ -286,6 +286,10 @@ SELECT source, id, digest, written, version FROM receipt WHERE org = :org AND ke
 -- add_receipt
 -- Remembers what became of the first write with a key.
 INSERT INTO receipt (org, key, source, id, digest, written, version) VALUES (:org, :key, :source, :id, :digest, :written, :version);
+
+-- tombstone_of
+-- Whether a key was forgotten.
+SELECT 1 FROM tombstone WHERE org = :org AND mark = :mark;
 
 -- shelf_at
 -- The number of a shelf.
@@ -312,29 +316,174 @@ SELECT ifnull(max(seq) FILTER (WHERE name = 'memory'), 0), ifnull(max(seq) FILTE
 -- A memory, new or in place of its earlier version.
 INSERT OR REPLACE INTO memory (
     key, org, source, id, shelf, version, digest, approval, superseded, valid_from, valid_until, expires_at, created_at, ended_at,
-    aged_from, importance, pinned, status, trust, outline, actor, write_key, title, origin, aliases, tags, claims, supersedes,
-    disputes, derived_from, text
+    aged_from, importance, pinned, status, trust, outline, actor, written_at, write_key, title, origin, aliases, tags, claims,
+    supersedes, disputes, derived_from, text
 ) VALUES (
     :key, :org, :source, :id, :shelf, :version, :digest, :approval, :superseded, :valid_from, :valid_until, :expires_at, :created_at,
-    :ended_at, :aged_from, :importance, :pinned, :status, :trust, :outline, :actor, :write_key, :title, :origin, :aliases, :tags,
-    :claims, :supersedes, :disputes, :derived_from, :text
+    :ended_at, :aged_from, :importance, :pinned, :status, :trust, :outline, :actor, :written_at, :write_key, :title, :origin, :aliases,
+    :tags, :claims, :supersedes, :disputes, :derived_from, :text
 );
 
--- supersede_memory
--- Marks a memory as superseded.
-UPDATE memory SET superseded = 1 WHERE org = :org AND key = :memory;
+-- mark_memory
+-- Marks a memory as superseded, or takes the mark back.
+UPDATE memory SET superseded = :superseded WHERE org = :org AND key = :memory;
 
--- supersede_passages
--- Marks its passages.
-UPDATE passage SET superseded = 1 WHERE org = :org AND memory = :memory;
+-- mark_passages
+-- The same of its passages.
+UPDATE passage SET superseded = :superseded WHERE org = :org AND memory = :memory;
 
--- supersede_posting
--- Marks one place of a word.
-UPDATE posting SET superseded = 1 WHERE org = ?1 AND word = ?2 AND shelf = ?3 AND passage = ?4;
+-- mark_posting
+-- The same of one place of a word.
+UPDATE posting SET superseded = ?5 WHERE org = ?1 AND word = ?2 AND shelf = ?3 AND passage = ?4;
 
--- supersede_vector
--- Marks a vector.
-UPDATE vector SET superseded = 1 WHERE org = ?1 AND space = ?2 AND shelf = ?3 AND passage = ?4;
+-- mark_vector
+-- The same of a vector.
+UPDATE vector SET superseded = ?5 WHERE org = ?1 AND space = ?2 AND shelf = ?3 AND passage = ?4;
+
+-- keep_version
+-- Puts the version that stands into the history, before another takes its place.
+INSERT INTO past (org, memory, number, what, version, actor, at, digest, title, text)
+SELECT
+    :org, key, (SELECT ifnull(max(number), 0) + 1 FROM past WHERE org = :org AND memory = :memory),
+    iif(version = 1, 'stored', 'replaced'), version, actor, written_at, digest, title, text
+FROM memory WHERE org = :org AND key = :memory;
+
+-- add_past
+-- One more event of a history.
+INSERT INTO past (org, memory, number, what, version, actor, at, digest, title, text, by)
+VALUES (
+    :org, :memory, (SELECT ifnull(max(number), 0) + 1 FROM past WHERE org = :org AND memory = :memory),
+    :what, :version, :actor, :at, :digest, :title, :text, :by
+);
+
+-- past_of
+-- The history of memories but for the versions that stand, in order.
+SELECT memory, what, version, actor, at, digest, title, text, by
+FROM past WHERE org = :org AND memory IN (SELECT value FROM json_each(:memories))
+ORDER BY memory, number;
+
+-- keys_of
+-- The keys that memories were written with, and what the first write with each was told.
+SELECT m.key, r.key, r.digest, r.written, r.version
+FROM json_each(:memories) AS w CROSS JOIN memory AS m ON m.key = w.value CROSS JOIN receipt AS r ON r.source = m.source AND r.id = m.id
+WHERE m.org = :org AND r.org = :org
+ORDER BY m.key, r.key;
+
+-- add_derived
+-- Notes what a memory is derived from.
+INSERT OR IGNORE INTO derived (org, source, id, memory) VALUES (?1, ?2, ?3, ?4);
+
+-- lower
+-- Whatever is derived from a memory, and from that again, is trusted no more than it.
+WITH RECURSIVE lowered (key) AS (
+    SELECT memory FROM derived WHERE org = :org AND source = :source AND id = :id
+    UNION
+    SELECT d.memory
+    FROM lowered AS l CROSS JOIN memory AS m ON m.key = l.key CROSS JOIN derived AS d ON d.source = m.source AND d.id = m.id
+    WHERE m.org = :org AND d.org = :org
+)
+UPDATE memory SET trust = :trust
+WHERE org = :org AND key IN (SELECT key FROM lowered) AND trust IN (SELECT value FROM json_each(:above));
+
+-- references_of
+-- What a memory supersedes and disputes.
+SELECT supersedes, disputes FROM memory WHERE org = :org AND key = :memory;
+
+-- set_supersedes
+-- What it supersedes, from now on.
+UPDATE memory SET supersedes = :names WHERE org = :org AND key = :memory;
+
+-- set_disputes
+-- What it disputes, from now on.
+UPDATE memory SET disputes = :names WHERE org = :org AND key = :memory;
+
+-- set_approval
+-- Whether it is approved, from now on.
+UPDATE memory SET approval = :approval WHERE org = :org AND key = :memory;
+
+-- withdraw_passages
+-- Its passages stand in no index any more.
+UPDATE passage SET approved = 0 WHERE org = :org AND memory = :memory;
+
+-- meant
+-- The memories on these shelves for which every stated condition holds.
+SELECT m.key, m.shelf
+FROM memory AS m CROSS JOIN shelf AS s ON s.id = m.shelf
+WHERE m.org = :org AND m.shelf IN (SELECT value FROM json_each(:shelves))
+    AND (:scope IS NULL OR s.scope = :scope)
+    AND (:origin IS NULL OR m.origin ->> 'uri' = :origin)
+    AND (:actor IS NULL OR m.actor = :actor)
+    AND (:expired = 0 OR m.expires_at <= :now)
+ORDER BY m.key;
+
+-- parts_of
+-- How much there is of memories: passages, places of words and vectors in the indexes, tags, events, keys.
+SELECT
+    (SELECT count(*) FROM passage WHERE org = :org AND memory IN (SELECT value FROM json_each(:memories))),
+    (
+        SELECT ifnull(sum(json_array_length(words)), 0) FROM passage
+        WHERE org = :org AND memory IN (SELECT value FROM json_each(:memories)) AND approved = 1
+    ),
+    (
+        SELECT ifnull(sum(json_array_length(spaces)), 0) FROM passage
+        WHERE org = :org AND memory IN (SELECT value FROM json_each(:memories)) AND approved = 1
+    ),
+    (SELECT count(*) FROM tag WHERE org = :org AND memory IN (SELECT value FROM json_each(:memories))),
+    (SELECT count(*) FROM past WHERE org = :org AND memory IN (SELECT value FROM json_each(:memories))),
+    (
+        SELECT count(*)
+        FROM json_each(:memories) AS w
+        CROSS JOIN memory AS m ON m.key = w.value CROSS JOIN receipt AS r ON r.source = m.source AND r.id = m.id
+        WHERE m.org = :org AND r.org = :org
+    );
+
+-- count_earlier
+-- How many versions an actor wrote that others replaced.
+SELECT count(*) FROM past WHERE org = :org AND memory IN (SELECT value FROM json_each(:memories)) AND digest <> '' AND actor = :actor;
+
+-- drop_earlier
+-- Removes them.
+DELETE FROM past WHERE org = :org AND memory IN (SELECT value FROM json_each(:memories)) AND digest <> '' AND actor = :actor;
+
+-- add_tombstone
+-- What is left of a key that is forgotten.
+INSERT OR IGNORE INTO tombstone (org, mark) VALUES (?1, ?2);
+
+-- drop_receipt
+-- Removes what became of a key.
+DELETE FROM receipt WHERE org = ?1 AND key = ?2;
+
+-- drop_past
+-- Removes the history of a memory.
+DELETE FROM past WHERE org = :org AND memory = :memory;
+
+-- drop_derived
+-- Removes what a memory is derived from.
+DELETE FROM derived WHERE org = :org AND memory = :memory;
+
+-- forget_names
+-- Takes the names of memories out of the histories of others.
+UPDATE past SET by = NULL WHERE org = :org AND by IN (
+    SELECT json_array(source, id) FROM memory WHERE org = :org AND key IN (SELECT value FROM json_each(:memories))
+);
+
+-- drop_memory
+-- Removes a memory.
+DELETE FROM memory WHERE org = :org AND key = :memory;
+
+-- drop_counts
+-- Removes the counters of shelves on which no memory is left.
+DELETE FROM embedded WHERE org = :org AND shelf IN (SELECT value FROM json_each(:shelves))
+    AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.org = :org AND m.shelf = embedded.shelf);
+
+-- drop_shelves
+-- Removes those shelves.
+DELETE FROM shelf WHERE org = :org AND id IN (SELECT value FROM json_each(:shelves))
+    AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.org = :org AND m.shelf = shelf.id);
+
+-- merge_phrases
+-- Writes the phrase index anew in one piece, without the words of passages that are gone.
+INSERT INTO phrase (phrase) VALUES ('optimize');
 
 -- passages_kept
 -- What the indexes hold for the passages of a memory.
@@ -406,6 +555,27 @@ SELECT
 FROM memory AS m JOIN shelf AS s ON s.id = m.shelf
 WHERE (m.org, m.source, m.id) > (:org, :source, :id)
 ORDER BY m.org, m.source, m.id LIMIT :most;
+
+-- wholes
+-- Everything stated of these memories, of those in reach, with their version, when it was written, and their number.
+SELECT
+    m.org, m.source, m.id, m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, m.title, m.text, m.created_at,
+    m.digest, m.actor, m.ended_at, m.importance, m.pinned, m.status, m.trust, m.origin, m.aliases, m.tags, m.claims, m.supersedes,
+    m.disputes, m.derived_from, m.write_key, s.scope, s.project, s.conversation, m.version, m.written_at, m.key
+FROM json_each(:names) AS w
+CROSS JOIN memory AS m ON m.org = :org AND m.source = w.value ->> 0 AND m.id = w.value ->> 1
+CROSS JOIN shelf AS s ON s.id = m.shelf
+WHERE m.shelf IN (SELECT value FROM json_each(:shelves));
+
+-- wholes_behind
+-- The same of the next :most memories in reach behind one of them.
+SELECT
+    m.org, m.source, m.id, m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, m.title, m.text, m.created_at,
+    m.digest, m.actor, m.ended_at, m.importance, m.pinned, m.status, m.trust, m.origin, m.aliases, m.tags, m.claims, m.supersedes,
+    m.disputes, m.derived_from, m.write_key, s.scope, s.project, s.conversation, m.version, m.written_at, m.key
+FROM memory AS m CROSS JOIN shelf AS s ON s.id = m.shelf
+WHERE m.org = :org AND (m.source, m.id) > (:source, :id) AND m.shelf IN (SELECT value FROM json_each(:shelves))
+ORDER BY m.source, m.id LIMIT :most;
 
 -- roots
 -- Folders and files in which `file:` origins may be read.

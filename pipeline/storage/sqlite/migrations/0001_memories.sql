@@ -35,6 +35,7 @@ CREATE TABLE shelf (
 ) STRICT;
 
 -- outline is what ranking needs, as JSON: [source, id, scope, version, aged_from, importance, pinned, status].
+-- written_at is when this version came; trust is never above that of any memory in derived_from.
 CREATE TABLE memory (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     org TEXT NOT NULL,
@@ -57,6 +58,7 @@ CREATE TABLE memory (
     trust TEXT NOT NULL,
     outline TEXT NOT NULL,
     actor TEXT NOT NULL,
+    written_at INTEGER NOT NULL,
     write_key TEXT,
     title TEXT NOT NULL,
     origin TEXT,
@@ -75,6 +77,34 @@ CREATE INDEX memory_by_shelf ON memory (
     org, shelf, pinned, importance, aged_from, id, approval, superseded, valid_from, valid_until, expires_at
 );
 
+-- What happened to a memory before: versions that were replaced, with their text, and who approved, rejected, superseded or restored
+-- it. by is the other memory of an event, as JSON: [source, id].
+CREATE TABLE past (
+    org TEXT NOT NULL,
+    memory INTEGER NOT NULL REFERENCES memory,
+    number INTEGER NOT NULL,
+    what TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    title TEXT NOT NULL,
+    text TEXT NOT NULL,
+    by TEXT,
+    PRIMARY KEY (org, memory, number)
+) STRICT;
+
+-- Which memories are derived from one, whether or not it is there.
+CREATE TABLE derived (
+    org TEXT NOT NULL,
+    source TEXT NOT NULL,
+    id TEXT NOT NULL,
+    memory INTEGER NOT NULL REFERENCES memory,
+    PRIMARY KEY (org, source, id, memory)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX derived_by_memory ON derived (org, memory);
+
 CREATE TABLE tag (
     org TEXT NOT NULL,
     memory INTEGER NOT NULL REFERENCES memory,
@@ -92,6 +122,15 @@ CREATE TABLE receipt (
     written TEXT NOT NULL,
     version INTEGER NOT NULL,
     PRIMARY KEY (org, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX receipt_by_memory ON receipt (org, source, id);
+
+-- Idempotency keys of forgotten memories, each as a hash: a late repeat of such a write does not bring them back.
+CREATE TABLE tombstone (
+    org TEXT NOT NULL,
+    mark TEXT NOT NULL,
+    PRIMARY KEY (org, mark)
 ) STRICT, WITHOUT ROWID;
 
 -- text is NULL when it is the memory's own. words and spaces list what the indexes hold for it.
