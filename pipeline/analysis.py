@@ -95,16 +95,17 @@ class Analyser:
         """What to look up for a query, which is words and never syntax.
 
         The first `most_words` distinct words are kept. The parts of a word share `part_weight`; one that stands there whole as well
-        counts as whole. A query of nothing but stop words is its words: none is marked. Names of up to `alias_longest` words are
+        counts as whole. A query of nothing but stop words is its words: none is marked, all are common. Names of up to `alias_longest` words are
         looked for among the first `most_words`; in scripts without spaces a character counts as half a word.
         """
         distinct = _distinct(self._forms(query), part_weight, self._stops, self._common_keys)
         words = distinct[:most_words]
-        if all(word.stop for word in words):
-            words = [replace(word, stop=False) for word in words]
+        idle = all(word.stop for word in words)
+        if idle:
+            words = [replace(word, stop=False, common=True) for word in words]
         plain = tuple(self.plain(query))
         names = dict.fromkeys(_names(plain[:most_words], alias_longest))
-        return Terms(words=tuple(words), aliases=tuple(names), plain=plain, cut=len(distinct) > most_words)
+        return Terms(words=tuple(words), aliases=tuple(names), plain=plain, cut=len(distinct) > most_words, idle=idle)
 
     def _forms(self, query: str) -> Iterator[_Form]:
         for word in chain.from_iterable(map(spelled, tokens(query))):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, I
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from remit.pipeline.authority import (
     scopes_at,
 )
 from remit.pipeline.brief import Brief, brief
+from remit.pipeline.carrying import Carried, Whole, exported, imported
 from remit.pipeline.config import Config, load
 from remit.pipeline.counting import HostCounter, counter_named
 from remit.pipeline.crews import Crews
@@ -38,12 +40,13 @@ from remit.pipeline.fields import name_at
 from remit.pipeline.freshness import Check, FileChecker, Watch
 from remit.pipeline.indexing import Indexer
 from remit.pipeline.items import Item, memory_id
+from remit.pipeline.life import Event, Forgotten, Name, approve, changed, forget, forgetting, history, paired
 from remit.pipeline.opening import opened
 from remit.pipeline.outcome import Because, Code, fault
 from remit.pipeline.recall import Kit, Recalled, recall
 from remit.pipeline.remember import remember, remember_stream
 from remit.pipeline.roots import Roots
-from remit.pipeline.storage.entry import Receipt
+from remit.pipeline.storage.entry import Receipt, Written
 from remit.pipeline.storage.store import Store
 from remit.pipeline.trail import Trail, finish, log, root_span, trace_id
 from remit.pipeline.why import Explanation, explained
@@ -116,17 +119,86 @@ class Engine:
             config=self.config,
             now=self.kit.clock(),
             resolve=self.files.resolved,
+            granted=partial(self._grants, principal),
         )
 
     async def remember_stream(
         self, items: Iterable[Item] | AsyncIterable[Item], principal: Principal | None = None
     ) -> AsyncIterator[Receipt]:
         """As `remember`, for more items than fit in memory: receipts come batch by batch."""
+        receipts = remember_stream(
+            items,
+            await self._grants(principal),
+            store=self.store,
+            indexer=self.indexer,
+            config=self.config,
+            now=self.kit.clock(),
+            resolve=self.files.resolved,
+            granted=partial(self._grants, principal),
+        )
+        async for receipt in receipts:
+            yield receipt
+
+    async def approve(self, memories: Sequence[Name], principal: Principal | None = None) -> list[Receipt]:
+        """Approves `source:id`s that were proposed or rejected, so that they are found; one receipt each, all in one transaction.
+
+        As in all that follows, what the principal may not touch and what is not there are refused `unknown_memory` alike.
+        """
         grants = await self._grants(principal)
-        now = self.kit.clock()
-        async for receipt in remember_stream(
-            items, grants, store=self.store, indexer=self.indexer, config=self.config, now=now, resolve=self.files.resolved
-        ):
+        return await approve(memories, grants, store=self.store, indexer=self.indexer, limits=self.config.limits, now=self.kit.clock())
+
+    async def reject(self, memories: Sequence[Name], principal: Principal | None = None) -> list[Receipt]:
+        """Rejects memories, so that they are not found (any more); one receipt each, all in one transaction."""
+        return await self._changed(Written.REJECTED, memories, principal)
+
+    async def restore(self, memories: Sequence[Name], principal: Principal | None = None) -> list[Receipt]:
+        """Lets memories stand again that were superseded; one receipt each, all in one transaction."""
+        return await self._changed(Written.RESTORED, memories, principal)
+
+    async def supersede(self, older: Name, newer: Name, principal: Principal | None = None) -> Receipt:
+        """Lets a memory that stands take the place of an older one, which is no longer found; both stay in the history."""
+        return await self._paired(Written.SUPERSEDED, older, newer, principal)
+
+    async def dispute(self, memory: Name, other: Name, principal: Principal | None = None) -> Receipt:
+        """Notes that another memory says otherwise: whenever one of them is packed, so is the other, where it is found too."""
+        return await self._paired(Written.DISPUTED, memory, other, principal)
+
+    async def forget(
+        self,
+        memories: Sequence[Name] | None = None,
+        principal: Principal | None = None,
+        *,
+        origin: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+        expired: bool = False,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """Takes memories out of everything, history and caches included: those named, or all for which every stated condition holds.
+
+        `origin` is a whole URI, `scope` a whole name, `actor` who wrote them; `expired` are those whose `expiresAt` has come. With
+        `dry_run` it is only counted what would go. Raises `InvalidRequest` when nothing is stated.
+        """
+        what = forgetting(memories, origin=origin, scope=scope, actor=actor, expired=expired, limits=self.config.limits)
+        return await forget(what, await self._grants(principal), store=self.store, now=self.kit.clock(), dry_run=dry_run)
+
+    async def history(self, memory: Name, principal: Principal | None = None) -> tuple[Event, ...]:
+        """What happened to a memory, version by version; nothing for one that may not be read and for one that is not there."""
+        grants = await self._grants(principal)
+        return await history(memory, grants, store=self.store, limits=self.config.limits, now=self.kit.clock())
+
+    async def export(self, principal: Principal | None = None) -> AsyncIterator[Whole]:
+        """Everything the principal may read, as it stands and whether or not it does, with history and keys, in order of source and id."""
+        page = self.config.remember.batch_items
+        async for whole in exported(partial(self._grants, principal), store=self.store, page=page, clock=self.kit.clock):
+            yield whole
+
+    async def import_stream(
+        self, memories: Iterable[Carried | Whole] | AsyncIterable[Carried | Whole], principal: Principal | None = None
+    ) -> AsyncIterator[Receipt]:
+        """Takes in what `export` gave, exactly as it stood; one receipt each, in order, when its batch is durable."""
+        granting = partial(self._grants, principal)
+        async for receipt in imported(memories, granting, store=self.store, indexer=self.indexer, config=self.config, clock=self.kit.clock):
             yield receipt
 
     async def brief(self, principal: Principal | None = None, *, tokens: int | None = None, project: str | None = None) -> Brief:
@@ -162,6 +234,14 @@ class Engine:
     async def doctor(self) -> Examination:
         """What this store can do and whether it is safe, with the fix for what is not."""
         return await examined(self.store, self.config, self.kit)
+
+    async def _changed(self, what: Written, memories: Sequence[Name], principal: Principal | None) -> list[Receipt]:
+        grants = await self._grants(principal)
+        return await changed(what, memories, grants, store=self.store, limits=self.config.limits, now=self.kit.clock())
+
+    async def _paired(self, what: Written, memory: Name, by: Name, principal: Principal | None) -> Receipt:
+        grants = await self._grants(principal)
+        return await paired(what, memory, by, grants, store=self.store, limits=self.config.limits, now=self.kit.clock())
 
     def _planned(self, request: Request) -> Plan:
         """The request's plan, its phrases in the words they are looked up by. Raises `InvalidRequest` naming the field that is wrong."""

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from remit.pipeline.config import Limits
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.fields import blank, shown
-from remit.pipeline.items import Doc, Item
+from remit.pipeline.items import Doc
 from remit.pipeline.storage.entry import Refusal
 from remit.stages.access import GLOBAL
 from remit.stages.evidence import Origin
@@ -47,9 +47,12 @@ class Skip(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """An item that was read. `line` counts from 1, None when the item is a file of its own; `size` is how many bytes it took."""
+    """What was read, as `Intake.item_from` made it.
 
-    item: Item
+    `line` counts from 1, None when it is a file of its own; `size` is how many bytes it took.
+    """
+
+    item: Any
     file: str
     line: int | None = None
     size: int = 0
@@ -79,7 +82,7 @@ class Skipped:
 class Intake:
     """How files are read: `item_from` makes an item of a JSON object; `scope` and `org` are for items that state none."""
 
-    item_from: Callable[[Mapping[str, Any]], Item]
+    item_from: Callable[[Mapping[str, Any]], Any]
     limits: Limits
     scope: str | None = None
     org: str | None = None
@@ -91,7 +94,7 @@ class Intake:
         stands in a file raises, and no more than one line or one text file is held at once.
         """
         if not path.is_dir():
-            yield from [self._doc(path, path.name, named=True)] if path.suffix.lower() in TEXTS else self._lines(path)
+            yield from [self._doc(path, path.name, named=True)] if path.suffix.lower() in TEXTS else self.lines_from(path)
             return
         for found in _walked(path):
             yield self._doc(found, found.relative_to(path).as_posix(), named=False) if isinstance(found, Path) else found
@@ -124,15 +127,16 @@ class Intake:
         )
         return Read(item=item, file=file, size=len(content))
 
-    def _lines(self, path: Path) -> Iterator[Read | Problem]:
+    def lines_from(self, path: Path) -> Iterator[Read | Problem]:
+        """What stands in a file of JSON Lines, whatever its name; what cannot be read is told in its place."""
         file = _told(path)
         try:
             with path.open("rb") as opened:
                 for number, line, size in _bounded(opened, self.limits.line_bytes):
                     found = self._line(line, first=number == 1, known=path.suffix.lower() in LINES)
-                    if isinstance(found, Item):
-                        yield Read(item=found, file=file, line=number, size=size)
-                    elif found is not None:
+                    if not isinstance(found, tuple):
+                        yield from () if found is None else [Read(item=found, file=file, line=number, size=size)]
+                    else:
                         code, detail = found
                         yield Problem(code=code, detail=detail, file=file, line=number, size=size)
                         if code in (Refusal.UNKNOWN_KIND, Refusal.NOT_UTF8) and number == 1:
@@ -140,7 +144,7 @@ class Intake:
         except OSError as error:
             yield Problem(code=Refusal.UNREADABLE, detail=_why(error), file=file)
 
-    def _line(self, line: bytes | None, *, first: bool, known: bool) -> Item | tuple[Refusal, str] | None:
+    def _line(self, line: bytes | None, *, first: bool, known: bool) -> Any | tuple[Refusal, str] | None:
         """The item of a line; or what is wrong with it; or None when the line is empty."""
         if line is None:
             return Refusal.TOO_LARGE, f"more than {self.limits.line_bytes} bytes"
@@ -161,7 +165,7 @@ class Intake:
         except (ValueError, RecursionError):
             return Refusal.NOT_JSON, "a number too long or objects nested too deeply"
 
-    def _item(self, value: object) -> Item:
+    def _item(self, value: object) -> Any:
         if not isinstance(value, dict):
             raise InvalidRequest("item", "must be an object")
         unstated = {name: given for name, given in (("scope", self.scope), ("org", self.org)) if value.get(name) is None}

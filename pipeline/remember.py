@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaita
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol
 
 from remit.pipeline.authority import Grants, access_to_write
@@ -20,6 +21,10 @@ from remit.stages.evidence import Origin
 __all__ = ["Receipt", "Refusal", "Written", "remember", "remember_stream"]
 
 Resolve = Callable[[Origin], Awaitable[Origin]]
+"""Looks at an origin and gives it back with what was found."""
+
+Asking = Callable[[], Awaitable[Grants]]
+"""Asks the authority what is granted now."""
 
 
 class Indexes(Protocol):
@@ -36,11 +41,12 @@ class Writes(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """An item on its way into the store, or the receipt of its refusal."""
+    """An item on its way into the store, or the receipt of its refusal. `seen` is its origin as it was looked at for this write."""
 
     outcome: Entry | Receipt
     note: str = ""
     characters: int = 0
+    seen: Origin | None = None
 
 
 async def remember(
@@ -52,9 +58,10 @@ async def remember(
     config: Config,
     now: datetime,
     resolve: Resolve | None = None,
+    granted: Asking | None = None,
 ) -> list[Receipt]:
     """Takes in items; one receipt each, in order. See `remember_stream`."""
-    receipts = remember_stream(items, grants, store=store, indexer=indexer, config=config, now=now, resolve=resolve)
+    receipts = remember_stream(items, grants, store=store, indexer=indexer, config=config, now=now, resolve=resolve, granted=granted)
     return [receipt async for receipt in receipts]
 
 
@@ -67,22 +74,29 @@ async def remember_stream(
     config: Config,
     now: datetime,
     resolve: Resolve | None = None,
+    granted: Asking | None = None,
 ) -> AsyncIterator[Receipt]:
     """Takes in items as they come, holding no more than a batch of them; one receipt each, in order, when its batch is durable.
 
     An item that is wrong, or that the principal may not write, is refused and costs the others nothing. `resolve` fills in the content hash
-    of a `file:` origin that states none. Raises `StorageUnavailable` when the store cannot be asked; what was acknowledged stays written.
+    of a `file:` origin that states none, and looks at it again right before the batch is written: an item whose file changed meanwhile is
+    refused `origin_changed`. `granted` is asked again then, too, so that what was revoked meanwhile is not written.
+    Raises `StorageUnavailable` when the store cannot be asked; what was acknowledged stays written.
     """
     access = access_to_write(grants, now)
+    writes = partial(_written, store=store, resolve=resolve)
     batch: list[Prepared] = []
     async with aclosing(_each(items)) as coming:
         async for item in coming:
             batch.append(await _prepared(item, grants, access, indexer=indexer, config=config, now=now, resolve=resolve))
             if len(batch) >= config.remember.batch_items or sum(each.characters for each in batch) >= config.remember.batch_characters:
-                for receipt in await _written(batch, access, store):
+                access = access if granted is None else access_to_write(await granted(), now)
+                for receipt in await writes(batch, access):
                     yield receipt
                 batch = []
-    for receipt in await _written(batch, access, store):
+    if batch:
+        access = access if granted is None else access_to_write(await granted(), now)
+    for receipt in await writes(batch, access):
         yield receipt
 
 
@@ -107,11 +121,15 @@ async def _prepared(
         return _refused(name, Refusal.TOO_LARGE if isinstance(error, TooLarge) else Refusal.INVALID, error.fact)
     if (field := _out_of_reach(record, access)) is not None:
         return _refused(str(record.id), Refusal.NOT_AUTHORISED, f"{field}: not granted")
-    if resolve is not None and (origin := record.origin) is not None and origin.sha256 is None and origin.uri.lower().startswith("file:"):
-        # Stated again with its hash, because the digest must tell this version of the file from the next.
-        record = record_of(replace(item, origin=await resolve(origin)), grants, config, now)
+    seen = None
+    if resolve is not None and (origin := record.origin) is not None and origin.uri.lower().startswith("file:"):
+        found = await resolve(replace(origin, sha256=None))
+        seen = found if found.sha256 is not None and origin.sha256 in (None, found.sha256) else None
+        if origin.sha256 is None and seen is not None:
+            # Stated again with its hash, because the digest must tell this version of the file from the next.
+            record = record_of(replace(item, origin=found), grants, config, now)
     note = ", ".join(f"{field}: characters that cannot be stored were removed" for field in repaired(item))
-    return Prepared(outcome=await indexer.entry(record), note=note, characters=len(record.text))
+    return Prepared(outcome=await indexer.entry(record), note=note, characters=len(record.text), seen=seen)
 
 
 def _out_of_reach(record: Record, access: Access) -> str | None:
@@ -130,10 +148,25 @@ def _refused(name: str, code: Refusal, detail: str) -> Prepared:
     return Prepared(outcome=Receipt(id=name, written=Written.REFUSED, code=code, detail=detail))
 
 
-async def _written(batch: Sequence[Prepared], access: Access, store: Writes) -> list[Receipt]:
+async def _written(batch: Sequence[Prepared], access: Access, *, store: Writes, resolve: Resolve | None) -> list[Receipt]:
+    changed = await _changed([each.seen for each in batch if each.seen is not None], resolve)
+    batch = [_revised(each) if each.seen is not None and each.seen.uri in changed else each for each in batch]
     entries = [each.outcome for each in batch if isinstance(each.outcome, Entry)]
     receipts = iter(await store.put(entries, access) if entries else ())
     return [each.outcome if isinstance(each.outcome, Receipt) else _noted(next(receipts), each.note) for each in batch]
+
+
+async def _changed(seen: Sequence[Origin], resolve: Resolve | None) -> frozenset[str]:
+    """The origins that are not what they were a moment ago, each looked at once."""
+    if resolve is None:
+        return frozenset()
+    now = {uri: (await resolve(replace(origin, sha256=None))).sha256 for uri, origin in {each.uri: each for each in seen}.items()}
+    return frozenset(each.uri for each in seen if each.sha256 != now[each.uri])
+
+
+def _revised(prepared: Prepared) -> Prepared:
+    assert isinstance(prepared.outcome, Entry)  # noqa: S101 - only what is on its way into the store was looked at
+    return _refused(str(prepared.outcome.record.id), Refusal.ORIGIN_CHANGED, "origin: changed while it was taken in")
 
 
 def _noted(receipt: Receipt, note: str) -> Receipt:

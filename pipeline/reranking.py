@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 CALLS = "reranking"
 
+DECIMALS = 6
+"""What float32 can tell apart: similarities that differ by less are equal."""
+
 BYTES_A_SCORE = 512
 BYTES_BESIDE = 65_536
 """How long an answer may be when it does not send the passages back, which it is asked not to."""
@@ -35,17 +38,29 @@ OF_THE_TEXTS = frozenset({Unsound.NOT_FINITE})
 
 
 class MaxSim:
-    """How well each token of the question is matched by the nearest token of a passage, on average: -1 to 1. Late interaction, Khattab and
-    Zaharia 2020, over the token vectors of a model that was trained for whole sentences: no cross-encoder, and not called one."""
+    """A second vote beside the order so far, by how well each token of the question is matched by the nearest token of a passage.
+
+    Late interaction, Khattab and Zaharia 2020, over the token vectors of a model that was trained for whole sentences: no cross-encoder,
+    and not called one. Alone it orders worse than fused lanes do (measured: CACM .467 for .533 nDCG@10), with them better (.543).
+    """
 
     name = "local-maxsim"
 
-    def __init__(self, model: MiniLMModel, *, tokens: int) -> None:
-        self._model, self._tokens = model, tokens
+    def __init__(self, model: MiniLMModel, *, tokens: int, k: int) -> None:
+        self._model, self._tokens, self._k = model, tokens, k
         self._thread = anyio.CapacityLimiter(1)
 
     async def scores(self, question: str, passages: Sequence[str]) -> Sequence[float]:
-        """One score a passage; -1 for one without words. Raises `ConfigError` when the model's files are not there."""
+        """For each passage the reciprocal ranks of its place as given and of its place by similarity, added as in the fusion of lanes."""
+        similar = await self.similarities(question, passages)
+        places = sorted(range(len(passages)), key=lambda place: (-round(similar[place], DECIMALS), place))
+        scores = [1 / (self._k + place) for place in range(len(passages))]
+        for place, passage in enumerate(places):
+            scores[passage] += 1 / (self._k + place)
+        return scores
+
+    async def similarities(self, question: str, passages: Sequence[str]) -> Sequence[float]:
+        """-1 to 1 for each passage; -1 for one without words. Raises `ConfigError` when the model's files are not there."""
         in_thread = partial(anyio.to_thread.run_sync, limiter=self._thread)
         asked, tokens = await in_thread(self._prepared, question, passages)
         scores = [-1.0] * len(passages)
@@ -122,7 +137,7 @@ def rerankers_of(
     if own is not None or settings.provider == "none":
         return Rerankers(own, outbound)
     if settings.provider == "maxsim":
-        return Rerankers(MaxSim(model, tokens=settings.tokens), outbound)
+        return Rerankers(MaxSim(model, tokens=settings.tokens, k=config.recall.fusion.k), outbound)
     where = address(RERANKING_URL, RERANKING_KEY, environment)
     if not settings.model:
         raise ConfigError("reranking.model: must name the provider's model")

@@ -61,7 +61,8 @@ class Weighed:
 class Scored:
     """Parallel arrays, one place per passage that holds any word: key, index of its source, BM25 score, share of the question's
     information it carries (0…1), how many of the question's words it holds, the part of them that is (0…1, commonplace words
-    counting less), whether one of them is not commonplace, and whether it is called by one of its other names."""
+    counting less), whether one of them is not commonplace, and whether it is called by one of its other names. `idle` questions
+    are nothing but stop words."""
 
     keys: NDArray[np.int64]
     sources: NDArray[np.int64]
@@ -71,6 +72,7 @@ class Scored:
     covered: NDArray[np.float64]
     telling: NDArray[np.bool_]
     aliased: NDArray[np.bool_]
+    idle: bool = False
 
 
 def inverse_frequency(holding: int, passages: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +90,8 @@ def _held(word: str, postings: Mapping[str, Postings]) -> bool:
 def lexical(terms: Terms, found: Found, near: Mapping[str, Sequence[str]], rules: Words) -> Scored:
     """BM25 scores and shares of information of every passage that holds a word of the question."""
     words = weighed(terms, found.postings, near, found.passages, rules)
-    return scored(words, found.postings, passages=found.passages, total_words=found.words, rules=rules)
+    scores = scored(words, found.postings, passages=found.passages, total_words=found.words, rules=rules)
+    return replace(scores, idle=True) if terms.idle else scores
 
 
 def proposed_by_words(scores: Scored, found: Found, selection: Selection, *, phrased: bool, first_round: bool) -> list[Proposed]:

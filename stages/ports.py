@@ -132,7 +132,10 @@ class Reranker(Protocol):
     name: str
 
     async def scores(self, question: str, passages: Sequence[str]) -> Sequence[float]:
-        """One finite score a passage, in order; higher is better. Raises whatever it likes when it cannot: the fused order then stands."""
+        """One finite score a passage, in order; higher is better. They come in the order they have so far, best first.
+
+        Raises whatever it likes when it cannot: the fused order then stands.
+        """
         ...
 
 

@@ -65,18 +65,22 @@ class Selection:
     chance: Chance
 
     def bar(self, scores: Scored, eligible: NDArray[np.bool_]) -> Bar:
-        """What a passage must carry, given what the eligible ones do. When the best carries too little, none clears it."""
+        """What a passage must carry, given what the eligible ones do. When the best carries too little, none clears it.
+
+        An idle question is answered only by a passage that holds all of its words.
+        """
         best = float(scores.shares[eligible].max(initial=0.0))
         covered = float(scores.covered[eligible].max(initial=0.0))
-        if best < self.lexical or covered < self.words:
-            return Bar(share=max(self.lexical, self.lexical_of_best * best), covered=self.words, words=0.0, telling=False)
+        words = 1.0 if scores.idle else self.words
+        if best < self.lexical or covered < words:
+            return Bar(share=max(self.lexical, self.lexical_of_best * best), covered=words, words=0.0, telling=False)
         near_best = eligible & (scores.shares >= self.lexical_of_best * best)
         telling = bool(scores.telling[near_best].any())
         if telling:
             near_best = near_best & scores.telling
         return Bar(
             share=self.lexical_of_best * best,
-            covered=0.0,
+            covered=1.0 if scores.idle else 0.0,
             words=before_the_fall(scores.words[near_best], self.words_fall),
             telling=telling,
         )

@@ -22,12 +22,14 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """All words of a question in order, and every run of them as an alias key. `cut` says that more words stood there."""
+    """All words of a question in order, and every run of them as an alias key. `cut` says that more words stood there, `idle` that
+    there was nothing but stop words, which then are looked up all the same."""
 
     words: tuple[Term, ...] = ()
     aliases: tuple[str, ...] = ()
     plain: tuple[str, ...] = ()
     cut: bool = False
+    idle: bool = False
 
 
 def words_of(alias: str) -> list[str]:

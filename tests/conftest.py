@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from itertools import count
 
 import pytest
 from conformance.worlds import SIGNATURE
-from databases import OWNER, Stock, login
+from databases import Stock
 from hypothesis import settings
 from servers import Postgres, running, with_vectors
 
@@ -41,8 +40,7 @@ def new_urls(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
         yield lambda: f"sqlite:{folder}/{next(numbers)}.db"
     else:
         stock: Stock = request.getfixturevalue("stock_of_english")
-        with ExitStack() as lent:
-            yield lambda: login(lent.enter_context(stock.database()), OWNER)
+        yield from stock.lending()
 
 
 @pytest.fixture(params=STORES)

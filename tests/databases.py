@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from hashlib import sha256
 from urllib.parse import quote, urlencode
@@ -11,7 +12,7 @@ from urllib.parse import quote, urlencode
 import anyio
 import psycopg
 from psycopg import conninfo, sql
-from servers import Postgres
+from servers import OWN, Postgres
 
 from remit.pipeline.config import load
 from remit.pipeline.storage.postgres import made
@@ -19,6 +20,8 @@ from remit.pipeline.storage.postgres import made
 OWNER = "remit_owner"
 APP = load().postgres.role
 KEPT = ("migration", "setting")
+KEPT_IN_HAND = 6
+"""Databases lent to one test that are left alone, although nobody is connected: it may open them again."""
 
 
 def login(dsn: str, user: str) -> str:
@@ -66,9 +69,31 @@ class Stock:
             if emptied(dsn):
                 self._free.append(dsn)
 
+    def lending(self) -> Iterator[Callable[[], str]]:
+        """Gives the DSN of another empty store's owner at each call. Of many, those lent long ago that nobody uses any more come again."""
+        lent: deque[tuple[str, AbstractContextManager[str]]] = deque()
+
+        def lend() -> str:
+            if len(lent) > KEPT_IN_HAND and not in_use(lent[0][0]):
+                lent.popleft()[1].__exit__(None, None, None)
+            lending = self.database()
+            lent.append((lending.__enter__(), lending))
+            return login(lent[-1][0], OWNER)
+
+        yield lend
+        for _, lending in lent:
+            lending.__exit__(None, None, None)
+
     def close(self) -> None:
-        for dsn in set(self._all):
+        """Drops them, unless the server is gone in a moment anyway."""
+        for dsn in set(self._all) if OWN else ():
             self._drop(dsn)
+
+
+def in_use(dsn: str) -> bool:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        used = "SELECT count(*) > 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+        return connection.execute(used).fetchone() == (True,)
 
 
 def emptied(dsn: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 from figures import machine, show
 from loop_gap import largest_gaps
+from minilm import against_the_bare_loop
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -22,6 +23,7 @@ Rows = list[dict[str, Any]]
 BENCHMARKS: dict[str, tuple[str, Callable[[Path], Awaitable[Rows]]]] = {
     "recall": ("A whole recall on SQLite, ms (500 own of 100,000 rows, 200 orgs, limit 20, spans on)", against_bare_sql),
     "foreign": ("Foreign rows on SQLite, ms", against_foreign_rows),
+    "minilm": ("128 texts through MiniLM, ms", against_the_bare_loop),
     "loop": ("The longest the event loop was held, ms", largest_gaps),
 }
 

@@ -1,4 +1,4 @@
-"""The command line: `remit demo`, `init`, `add`, `recall`, `brief`, `why` and `doctor`."""
+"""The command line: one function a command; the memory is asked, taken in, changed, carried and looked after from here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remit.pipeline.faces.options import Asked, Common, spelled_out, spread
 
 if TYPE_CHECKING:
     from remit.pipeline.faces.host import Host
-    from remit.pipeline.faces.taking import Taken
+    from remit.pipeline.faces.taking import Intaking, Taken
     from remit.stages.request import Request
 
 # What a command needs is imported when it runs, so that --help and --version do not wait for an engine.
@@ -63,8 +63,11 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         with telemetry(common.trace, log=common.log):
             return function(common=common, **values)
 
-    app.command()(spread(followed))
+    app.command(name=function.__name__.rstrip("_"))(spread(followed))
     return function
+
+
+Named = Annotated[list[str], typer.Argument(metavar="SOURCE:ID...", help="Which, by name.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -128,12 +131,20 @@ def add(
     common: Common,
 ) -> int:
     """Take in memories: one receipt a line; what is wrong is listed again at the end, and costs the rest nothing."""
-    import anyio
-
     from remit.pipeline.faces.progress import Progress
     from remit.pipeline.faces.taking import intaking, sizes_of
 
     host = _host(common)
+    with Progress("taking in", sizes_of(files)) as progress:
+        taking = intaking(files, host.config.limits, scope=scope, org=org, source=source, told=progress.advance)
+        wrong = _taken(taking, host, common)
+    return _told(taking, wrong, common)
+
+
+def _taken(taking: Intaking, host: Host, common: Common) -> list[Taken]:
+    """Takes everything in, a receipt line for each; what was wrong."""
+    import anyio
+
     wrong: list[Taken] = []
 
     async def work() -> None:
@@ -143,9 +154,11 @@ def add(
                 if taken.refused:
                     wrong.append(taken)
 
-    with Progress("taking in", sizes_of(files)) as progress:
-        taking = intaking(files, host.config.limits, scope=scope, org=org, source=source, told=progress.advance)
-        anyio.run(work)
+    anyio.run(work)
+    return wrong
+
+
+def _told(taking: Intaking, wrong: list[Taken], common: Common) -> int:
     if not common.json:
         print(taking.summary(), file=sys.stderr)
         for each in wrong:
@@ -251,6 +264,146 @@ def _granting(actor: str, scopes: list[str], common: Common, *, take_back: bool)
     else:
         print(f"{actor} of {host.principal.org} is granted: {', '.join(left) or 'nothing'}")
     return ANSWERED
+
+
+@command
+def approve(memories: Named, *, common: Common) -> int:
+    """Approve memories that were proposed or rejected, so that they are found."""
+    return _changed("approve", memories, common)
+
+
+@command
+def reject(memories: Named, *, common: Common) -> int:
+    """Reject memories, so that they are not found (any more)."""
+    return _changed("reject", memories, common)
+
+
+@command
+def restore(memories: Named, *, common: Common) -> int:
+    """Let memories stand again that were superseded."""
+    return _changed("restore", memories, common)
+
+
+@command
+def supersede(
+    older: Annotated[str, typer.Argument(metavar="OLDER", help="The memory that holds no longer, as SOURCE:ID.")],
+    newer: Annotated[str, typer.Argument(metavar="NEWER", help="The one that takes its place, as SOURCE:ID.")],
+    *,
+    common: Common,
+) -> int:
+    """Let a memory take the place of an older one, which is no longer found."""
+    return _changed("supersede", [older, newer], common)
+
+
+@command
+def dispute(
+    memory: Annotated[str, typer.Argument(metavar="MEMORY", help="A memory, as SOURCE:ID.")],
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="The one that says otherwise, as SOURCE:ID.")],
+    *,
+    common: Common,
+) -> int:
+    """Note that two memories contradict each other, so that a context holds both."""
+    return _changed("dispute", [memory, other], common)
+
+
+def _changed(what: str, memories: list[str], common: Common) -> int:
+    import anyio
+
+    from remit.pipeline.faces.living import receipt_line
+    from remit.pipeline.faces.wire import receipt_to
+
+    receipts = anyio.run(_host(common).changed, what, memories)
+    for receipt in receipts:
+        print(_json(receipt_to(receipt)) if common.json else receipt_line(receipt))
+    return WRONG if any(receipt.code for receipt in receipts) else ANSWERED
+
+
+@command
+def forget(
+    memories: Annotated[list[str] | None, typer.Argument(metavar="[SOURCE:ID...]", help="Which, by name.", show_default=False)] = None,
+    origin: Annotated[str | None, typer.Option("--origin", metavar="URI", help="All that came from there.")] = None,
+    scope: Annotated[str | None, typer.Option("--scope", help="All of a scope, by its whole name.")] = None,
+    actor: Annotated[str | None, typer.Option("--actor", help="All that somebody wrote.")] = None,
+    expired: Annotated[bool, typer.Option("--expired", help="All whose expiresAt has come.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would go.")] = False,
+    *,
+    common: Common,
+) -> int:
+    """Take memories out of everything, history and indexes included, for good; of several conditions all must hold."""
+    import anyio
+
+    from remit.pipeline.faces.living import show_forgotten
+    from remit.pipeline.faces.show import terminal
+    from remit.pipeline.faces.wire import forgotten_to
+
+    conditions = {"origin": origin, "scope": scope, "actor": actor, "expired": expired, "dry_run": dry_run}
+    forgotten = anyio.run(_host(common).forget, memories or None, conditions)
+    if common.json:
+        print(_json(forgotten_to(forgotten)))
+    else:
+        show_forgotten(terminal(), forgotten)
+    return WRONG if any(receipt.code for receipt in forgotten.receipts) else ANSWERED
+
+
+@command
+def history(
+    memory: Annotated[str, typer.Argument(metavar="SOURCE:ID", help="The memory.")],
+    *,
+    common: Common,
+) -> int:
+    """What happened to a memory: who wrote which version when, and what became of it."""
+    import anyio
+
+    from remit.pipeline.faces.living import show_history
+    from remit.pipeline.faces.show import terminal
+    from remit.pipeline.faces.wire import event_to
+
+    events = anyio.run(_host(common).history, memory)
+    if common.json:
+        print(_json({"id": memory, "history": [event_to(each) for each in events]}))
+    else:
+        show_history(terminal(), memory, events)
+    return ANSWERED
+
+
+@command
+def export(*, common: Common) -> int:
+    """Print everything the principal may read, one JSON object a line, for remit import."""
+    import anyio
+
+    from remit.pipeline.faces.living import exported_lines
+    from remit.pipeline.faces.progress import Progress
+
+    host = _host(common)
+
+    async def work() -> None:
+        async with host.engine() as engine:
+            async for line in exported_lines(engine, host.principal):
+                print(line)
+                progress.advance(1)
+
+    _make_printable(as_json=True)
+    with Progress("exporting", None) as progress:
+        anyio.run(work)
+    return ANSWERED
+
+
+@command
+def import_(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="What remit export printed.")],
+    *,
+    common: Common,
+) -> int:
+    """Take in an export, exactly as it stood: versions, times, approval, history; what is there already is unchanged."""
+    from remit.pipeline.faces.living import importing
+    from remit.pipeline.faces.progress import Progress
+    from remit.pipeline.faces.taking import sizes_of
+
+    host = _host(common)
+    with Progress("importing", sizes_of(files)) as progress:
+        taking = importing(files, host.config.limits, progress.advance)
+        wrong = _taken(taking, host, common)
+    return _told(taking, wrong, common)
 
 
 @command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,8 @@ from remit.pipeline.engine import Clock, Engine, now_in_utc, open_engine
 from remit.pipeline.envelope import Answer
 from remit.pipeline.errors import ConfigError, InvalidRequest, StorageUnavailable
 from remit.pipeline.faces.options import Common
+from remit.pipeline.life import Event, Forgotten
+from remit.pipeline.remember import Receipt
 from remit.pipeline.why import Explanation
 from remit.stages.request import Request
 
@@ -80,6 +82,23 @@ class Host:
         async with self.engine(make=not take_back) as engine:
             change = engine.revoke if take_back else engine.grant
             return list(await change(actor, scopes, self.principal))
+
+    async def changed(self, what: str, memories: list[str]) -> list[Receipt]:
+        """Approves, rejects, restores, supersedes or disputes; the latter two take a pair."""
+        async with self.engine() as engine:
+            if what in ("supersede", "dispute"):
+                pairing = engine.supersede if what == "supersede" else engine.dispute
+                return [await pairing(memories[0], memories[1], self.principal)]
+            change = {"approve": engine.approve, "reject": engine.reject, "restore": engine.restore}[what]
+            return await change(memories, self.principal)
+
+    async def forget(self, memories: list[str] | None, conditions: Mapping[str, Any]) -> Forgotten:
+        async with self.engine() as engine:
+            return await engine.forget(memories, self.principal, **conditions)
+
+    async def history(self, memory: str) -> tuple[Event, ...]:
+        async with self.engine() as engine:
+            return await engine.history(memory, self.principal)
 
     async def examination(self) -> Examination:
         async with self.engine() as engine:

@@ -92,7 +92,12 @@ class Intaking:
         for path in self.paths:
             if path.is_dir() or path.is_file():
                 await engine.roots.add(str(path.resolve()))
-        async for receipt in engine.remember_stream(self._items(), principal):
+        async for taken in self._taken(engine.remember_stream(self._items(), principal)):
+            yield taken
+
+    async def _taken(self, receipts: AsyncIterator[Receipt]) -> AsyncIterator[Taken]:
+        """What became of all that was read, in order, as its receipts come."""
+        async for receipt in receipts:
             self.written[receipt.written] += 1
             for taken in self._up_to(receipt):
                 yield taken

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from pydantic.alias_generators import to_camel
 
 from remit.pipeline.brief import Brief
+from remit.pipeline.carrying import Carried, CarriedEvent, CarriedKey, Event, Whole
 from remit.pipeline.doctor import Examination
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.fields import mapping_at, member_at, unknown
 from remit.pipeline.items import Doc, Fact, Item, Session
+from remit.pipeline.life import Forgotten
 from remit.pipeline.remember import Receipt
 from remit.pipeline.why import Explanation
 from remit.stages.evidence import Claim, Origin
@@ -61,6 +63,75 @@ def receipt_to(receipt: Receipt) -> dict[str, Any]:
     """A receipt as JSON; `version` only of what is stored, `code` and `detail` only where there is one."""
     told = {"id": receipt.id, "written": str(receipt.written), "version": receipt.version, "code": receipt.code, "detail": receipt.detail}
     return {name: value for name, value in told.items() if value or name in ("id", "written")}
+
+
+def forgotten_to(forgotten: Forgotten) -> dict[str, Any]:
+    """What was forgotten as JSON; `receipts` are of memories that were named."""
+    receipts = [receipt_to(each) for each in forgotten.receipts]
+    return {"dryRun": forgotten.dry_run, "counts": dict(forgotten.counts), "receipts": receipts}
+
+
+def event_to(event: Event) -> dict[str, Any]:
+    """An event of a history as JSON; of what is not a version there is no digest, title and text."""
+    by = None if event.by is None else str(event.by)
+    told = {"digest": event.digest, "title": event.title, "text": event.text, "by": by}
+    head = {"what": event.what.value, "version": event.version, "actor": event.actor, "at": time_to(event.at)}
+    return head | {name: value for name, value in told.items() if value}
+
+
+def whole_to(whole: Whole) -> dict[str, Any]:
+    """All there is of a memory as a line of an export: what `remit add` takes, and what became of it since."""
+    record = whole.entry.record
+    label, shelf = record.label, record.label.shelf
+    times = {"validFrom": label.valid_from, "validUntil": label.valid_until, "expiresAt": label.expires_at, "endedAt": record.ended_at}
+    origin = None if record.origin is None else {name: value for name, value in asdict(record.origin).items() if value is not None}
+    told: dict[str, Any] = {
+        "source": record.id.source.value,
+        "id": record.id.id,
+        "org": shelf.org,
+        "scope": shelf.scope,
+        "title": record.title,
+        "text": record.text,
+        "createdAt": time_to(record.created_at),
+        **{name: None if when is None else time_to(when) for name, when in times.items()},
+        "approval": label.approval.value,
+        "supersedes": list(map(str, record.supersedes)),
+        "disputes": list(map(str, record.disputes)),
+        "derivedFrom": list(map(str, record.derived_from)),
+        "origin": origin,
+        "aliases": list(record.aliases),
+        "tags": list(record.tags),
+        "claims": [each.says if each.about is None else {"about": each.about, "says": each.says} for each in record.claims],
+        "importance": record.importance or None,
+        "pinned": record.pinned,
+        "status": record.status.value if record.id.source is Source.DOC else None,
+        "trust": record.trust.value,
+        "key": record.key,
+        "version": whole.version,
+        "actor": record.actor,
+        "writtenAt": time_to(whole.written_at),
+        "digest": record.digest,
+        "superseded": label.superseded,
+        "history": [event_to(each) for each in whole.past],
+        "keys": [asdict(each) for each in whole.keys],
+    }
+    return {name: value for name, value in told.items() if value not in (None, [], "", False)}
+
+
+def carried_from(mapping: object) -> Carried:
+    """The memory of a line of an export; values are checked by `remit.pipeline.carrying`.
+
+    Raises `InvalidRequest` naming a field that is unknown, at any depth, or missing.
+    """
+    given = _stated(mapping_at("item", mapping))
+    own = {to_camel(each.name) for each in fields(Carried)} - {"item"}
+    carried: dict[str, Any] = {name: value for name, value in given.items() if name in own}
+    for name, kind in (("history", CarriedEvent), ("keys", CarriedKey)):
+        listed = carried.get(name, [])
+        if not isinstance(listed, list):
+            raise InvalidRequest(name, "must be a list")
+        carried[name] = [_built(kind, _stated(mapping_at(f"{name}[{at}]", each)), within=f"{name}[{at}]") for at, each in enumerate(listed)]
+    return _built(Carried, carried | {"item": item_from({name: value for name, value in given.items() if name not in own})})
 
 
 def time_to(when: datetime) -> str:

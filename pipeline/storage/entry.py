@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -238,3 +238,13 @@ def lowest(stated: Trust, parents: Iterable[Trust]) -> Trust:
 def tombstone(org: str, key: str) -> str:
     """What is left of an idempotency key that was forgotten: enough to know it again, and nothing to read."""
     return sha256(f"{org}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def refused(memory: MemoryId, code: Refusal) -> Receipt:
+    return Receipt(id=str(memory), written=Written.REFUSED, code=code)
+
+
+def alike(here: Whole, there: Whole) -> bool:
+    """Whether a memory that comes stands here already; but for trust, which follows what it is derived from here."""
+    record = replace(there.entry.record, trust=here.entry.record.trust)
+    return replace(there, entry=Entry(record=record, passages=())) == here

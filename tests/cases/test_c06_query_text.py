@@ -56,7 +56,7 @@ async def test_c6_9_more_of_the_words_is_a_better_place(new_store: NewStore) -> 
         Fact(id="three", text="harbour lamp yak zebra"),
         Fact(id="four", text="none of them at all here"),
     ]
-    every_match = {"embedding": {"provider": "none"}, "recall": {"selection": {"lexicalOfBest": 0.0}}}
+    every_match = {"embedding": {"provider": "none"}, "recall": {"selection": {"lexicalOfBest": 0.0, "wordsFall": 0.0}}}
     async with engine_at(new_store(), *rows, config=every_match) as engine:
         answer = await engine.recall(Request(query="harbour crane winch"), ADA)
 

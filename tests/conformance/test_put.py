@@ -234,9 +234,9 @@ async def test_everything_stated_comes_back_as_it_was(store: Store) -> None:
         derived_from=(MemoryId(Source.SESSION, "s\x00"),),
         key="k",
     )
-    await put(store, stated)
+    await put(store, memory("s\x00", source=Source.SESSION), stated)
 
-    assert [each for _, each in await store.records(None, 9)] == [replace(stated, passages=())]
+    assert (await store.records(None, 9))[0] == ("acme", replace(stated, passages=()))
     read = await store.read([PassageId(stated.record.id, 1)], EVERYTHING)
     (passage,) = read.values()
     assert _shared(passage) == {name: getattr(stated.record, name) for name in _shared(passage)}

@@ -200,9 +200,40 @@ async def test_a_file_without_a_hash_is_looked_at_when_it_is_written_and_its_ver
     await written(items[0], store=store, resolve=resolve)
     first, second = store.batches[0][0], store.batches[1][0]
 
-    assert asked == ["file:///a.md", "file:///a.md"]
+    assert asked == [*["file:///a.md", "file:///b.md", "file:///a.md"], *["file:///a.md"] * 2], "a again, right before it is written"
     assert [record.origin and record.origin.sha256 for record in (first, second)] == ["0" * 64, "f" * 64]
     assert first.digest != second.digest
+
+
+@pytest.mark.parametrize("stated", [None, "0" * 64], ids=["hashed here", "hash stated"])
+async def test_a_file_that_changes_while_it_is_taken_in_is_refused_and_costs_the_others_nothing(stated: str | None) -> None:
+    looks = iter(["0" * 64, "a" * 64, "f" * 64, "a" * 64])
+
+    async def resolve(origin: Origin) -> Origin:
+        return replace(origin, sha256=next(looks))
+
+    changed, same = Origin(uri="file:///a.md", sha256=stated), Origin(uri="file:///b.md")
+    receipts = await written(fact("a", origin=changed), fact("b", origin=same), resolve=resolve)
+
+    assert [(receipt.written, receipt.code) for receipt in receipts] == [(Written.REFUSED, "origin_changed"), (Written.STORED, None)]
+
+
+async def test_what_was_revoked_while_items_came_in_is_not_written() -> None:
+    left = iter([ADA, Grants(actor="ada", org="acme", scopes=frozenset())])
+
+    async def granted() -> Grants:
+        return next(left)
+
+    class Asked(Shelves):
+        async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
+            self.batches.append([entry.record for entry in entries if access.reaches(entry.record.label.shelf)])
+            return [self.receipt(entry.record) for entry in entries]
+
+    store = Asked()
+    items = [fact(str(number), scope="project:alpha") for number in range(6)]
+    await remember(items, ADA, store=store, indexer=Indexes(), config=BATCHES, now=NOW, granted=granted)
+
+    assert [len(batch) for batch in store.batches] == [3, 0]
 
 
 async def test_a_store_that_cannot_be_asked_is_told_and_what_was_acknowledged_stays() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -33,7 +33,7 @@ def rerankers(provider: str, *, url: str = "", own: Reranker | None = None, **ch
 
 async def test_maxsim_prefers_what_answers_the_question() -> None:
     passages = ["Invoices are paid within thirty days.", "The ferry leaves the harbour at noon every day.", "The cat sleeps.", ""]
-    scores = await MaxSim(MODEL, tokens=96).scores("When does the boat leave the port?", passages)
+    scores = await MaxSim(MODEL, tokens=96, k=60).similarities("When does the boat leave the port?", passages)
 
     assert max(range(4), key=lambda place: scores[place]) == 1
     assert scores[3] == -1.0
@@ -41,23 +41,35 @@ async def test_maxsim_prefers_what_answers_the_question() -> None:
 
 
 async def test_maxsim_scores_a_text_alike_whatever_stands_beside_it() -> None:
-    judge = MaxSim(MODEL, tokens=96)
+    judge = MaxSim(MODEL, tokens=96, k=60)
     passages = ["The ferry leaves at noon.", "A much longer text about cats, sofas and afternoons. " * 3]
-    together = await judge.scores("When?", passages)
+    together = await judge.similarities("When?", passages)
 
-    assert [(await judge.scores("When?", [each]))[0] for each in passages] == pytest.approx(together, abs=1e-5)
+    assert [(await judge.similarities("When?", [each]))[0] for each in passages] == pytest.approx(together, abs=1e-5)
 
 
 async def test_maxsim_looks_at_so_many_tokens_of_a_passage() -> None:
-    judge = MaxSim(MODEL, tokens=8)
-    one, other = await judge.scores("ferry", ["cats and dogs and birds and fish " + tail for tail in ("ferry", "invoice")])
+    judge = MaxSim(MODEL, tokens=8, k=60)
+    one, other = await judge.similarities("ferry", ["cats and dogs and birds and fish " + tail for tail in ("ferry", "invoice")])
 
     assert one == other
 
 
 async def test_a_question_without_words_orders_nothing() -> None:
-    assert await MaxSim(MODEL, tokens=96).scores(" ", ["a", "b"]) == [-1.0, -1.0]
-    assert await MaxSim(MODEL, tokens=96).scores("why", []) == []
+    assert await MaxSim(MODEL, tokens=96, k=60).similarities(" ", ["a", "b"]) == [-1.0, -1.0]
+    assert await MaxSim(MODEL, tokens=96, k=60).similarities("why", []) == []
+
+
+async def test_maxsim_is_a_vote_beside_the_order_so_far() -> None:
+    class Fixed(MaxSim):
+        async def similarities(self, question: str, passages: Sequence[str]) -> Sequence[float]:
+            return [float(passage) for passage in passages]
+
+    judge = Fixed(MODEL, tokens=96, k=60)
+
+    assert await judge.scores("why", ["0.1", "0.9", "0.5"]) == [1 / 60 + 1 / 62, 1 / 61 + 1 / 60, 1 / 62 + 1 / 61]
+    assert await judge.scores("why", ["0.5", "0.5000000001"]) == [1 / 60 + 1 / 60, 1 / 61 + 1 / 61]
+    assert await judge.scores("why", []) == []
 
 
 # A provider
@@ -137,7 +149,7 @@ async def test_an_org_that_keeps_its_text_in_has_no_remote_reranker() -> None:
 
 
 def test_what_stays_on_this_machine_is_everybodys() -> None:
-    own = MaxSim(MODEL, tokens=8)
+    own = MaxSim(MODEL, tokens=8, k=60)
 
     assert isinstance(rerankers("maxsim").of("globex"), MaxSim)
     assert rerankers("remote", own=own).of("globex") is own

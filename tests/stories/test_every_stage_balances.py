@@ -11,7 +11,7 @@ from stories.world import ADA, Item, NewStore, balanced, engine_at, entry
 
 from remit.pipeline import Memory, Request, Verdict
 
-several = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+several = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 OUTCOMES = {"enough", "exhausted", "unavailable", "nothing_found"}
 

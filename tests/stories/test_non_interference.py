@@ -13,7 +13,7 @@ from stories.world import ADA, Item, NewStore, bytes_of, engine_at
 
 from remit.pipeline import Engine, Principal, Request
 
-several = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+several = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 # Chance thresholds would keep nearly every vector hit out of so small a memory: here both lanes must have something to say.
 CONFIG: dict[str, Any] = {"recall": {"selection": {"chance": {"local": 0.0}}}, "chunking": {"tokens": 16}}

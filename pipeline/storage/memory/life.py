@@ -24,8 +24,10 @@ from remit.pipeline.storage.entry import (
     Refusal,
     Whole,
     Written,
+    alike,
     in_order,
     lowest,
+    refused,
     tombstone,
 )
 from remit.pipeline.storage.memory.finding import Indexed, Kept
@@ -54,27 +56,27 @@ class Life:
     def put(self, entry: Entry, access: Access) -> Receipt:
         record, org = entry.record, access.org
         if not access.reaches(record.label.shelf):
-            return _refused(record.id, Refusal.NOT_AUTHORISED)
+            return refused(record.id, Refusal.NOT_AUTHORISED)
         first = self._first.get((org, record.key)) if record.key is not None else None
         if first is not None and (first.id, first.digest) != (record.id, record.digest):
-            return _refused(record.id, Refusal.KEY_CONFLICT)
+            return refused(record.id, Refusal.KEY_CONFLICT)
         if first is not None:
             return first.receipt
         if record.key is not None and tombstone(org, record.key) in self._tombstones:
-            return _refused(record.id, Refusal.KEY_FORGOTTEN)
+            return refused(record.id, Refusal.KEY_FORGOTTEN)
         before = self._kept.get((org, record.id))
         if before is not None and not access.reaches(before.label.shelf):
-            return _refused(record.id, Refusal.NOT_AUTHORISED)
+            return refused(record.id, Refusal.NOT_AUTHORISED)
         if before is not None and before.record.digest == record.digest:
             return self._told(record, org, Receipt(id=str(record.id), written=Written.UNCHANGED, version=before.version))
         if any(each == record.id or self._reached(each, access) is None for each in (*record.supersedes, *record.derived_from)):
-            return _refused(record.id, Refusal.UNKNOWN_REFERENCE)
+            return refused(record.id, Refusal.UNKNOWN_REFERENCE)
         return self._told(record, org, self._stored(entry, access, before))
 
     def change(self, change: Change, access: Access) -> Receipt:
         kept = self._reached(change.id, access)
         if kept is None:
-            return _refused(change.id, Refusal.UNKNOWN_MEMORY)
+            return refused(change.id, Refusal.UNKNOWN_MEMORY)
         match change.what:
             case Written.APPROVED:
                 done = self._approved(kept, change, access)
@@ -89,7 +91,7 @@ class Life:
             case _:
                 raise ValueError(f"{change.what} is no change")
         if isinstance(done, Refusal):
-            return _refused(change.id, done)
+            return refused(change.id, done)
         return Receipt(id=str(change.id), written=done, version=kept.version)
 
     def forget(self, what: Forgetting, access: Access, *, dry_run: bool) -> Forgotten:
@@ -107,7 +109,7 @@ class Life:
         receipts = tuple(
             Receipt(id=str(name), written=Written.FORGOTTEN, version=known[name])
             if name in known
-            else _refused(name, Refusal.UNKNOWN_MEMORY)
+            else refused(name, Refusal.UNKNOWN_MEMORY)
             for name in what.names or ()
         )
         return Forgotten(counts=dict(counts), receipts=receipts, dry_run=dry_run)
@@ -115,18 +117,18 @@ class Life:
     def imported(self, whole: Whole, access: Access) -> Receipt:
         record, org = whole.entry.record, access.org
         if not access.reaches(record.label.shelf):
-            return _refused(record.id, Refusal.NOT_AUTHORISED)
+            return refused(record.id, Refusal.NOT_AUTHORISED)
         before = self._kept.get((org, record.id))
         if before is not None and not access.reaches(before.label.shelf):
-            return _refused(record.id, Refusal.NOT_AUTHORISED)
+            return refused(record.id, Refusal.NOT_AUTHORISED)
         if before is not None:
             told = Receipt(id=str(record.id), written=Written.UNCHANGED, version=before.version)
-            return told if _alike(self.whole(before), whole) else _refused(record.id, Refusal.OTHER_CONTENT)
+            return told if alike(self.whole(before), whole) else refused(record.id, Refusal.OTHER_CONTENT)
         for each in whole.keys:
             if (org, each.key) in self._first:
-                return _refused(record.id, Refusal.KEY_CONFLICT)
+                return refused(record.id, Refusal.KEY_CONFLICT)
             if tombstone(org, each.key) in self._tombstones:
-                return _refused(record.id, Refusal.KEY_FORGOTTEN)
+                return refused(record.id, Refusal.KEY_FORGOTTEN)
         record = replace(record, trust=lowest(record.trust, self._trust_of(record.derived_from, access)))
         self._kept[org, record.id] = Kept(record, whole.version, self.numbered(whole.entry.passages), whole.written_at, whole.past)
         for each in whole.keys:
@@ -259,7 +261,11 @@ class Life:
             return []
         others = replace(what, actor=None)
         left = [kept for name, kept in self._kept.items() if access.reaches(kept.label.shelf) and name[1] not in without]
-        found = [(kept, [each for each in kept.past if each.digest and each.actor == what.actor]) for kept in left if _meant(kept, others, access)]
+        found = [
+            (kept, [each for each in kept.past if each.digest and each.actor == what.actor])
+            for kept in left
+            if _meant(kept, others, access)
+        ]
         return [(kept, gone) for kept, gone in found if gone]
 
     def _take_out(self, names: Sequence[MemoryId], org: str) -> None:
@@ -292,16 +298,6 @@ def _meant(kept: Kept, what: Forgetting, access: Access) -> bool:
         and (what.actor is None or record.actor == what.actor)
         and (not what.expired or (expires is not None and expires <= access.as_of))
     )
-
-
-def _alike(here: Whole, there: Whole) -> bool:
-    """The same but for trust, which follows what it is derived from here."""
-    record = replace(there.entry.record, trust=here.entry.record.trust)
-    return replace(there, entry=Entry(record=record, passages=())) == here
-
-
-def _refused(memory: MemoryId, code: Refusal) -> Receipt:
-    return Receipt(id=str(memory), written=Written.REFUSED, code=code)
 
 
 def _sound(vectors: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:

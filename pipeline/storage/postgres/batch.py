@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class Stored:
     version: int
     shelf: int
     superseded: bool
+    written_at: datetime
     passages: tuple[int, ...]
 
     @property
@@ -92,6 +94,9 @@ class Batch:
                 aged_from=maybe_int8s([micros(record.ended_at or record.created_at) for record in records]),
                 importance=np.array([record.importance for record in records], dtype=np.float64),
                 pins=_flags(record.pinned for record in records),
+                actors=[spelled(record.actor) for record in records],
+                written_at=maybe_int8s([micros(each.written_at) for each in stored]),
+                trusts=[str(record.trust) for record in records],
                 titles=[spelled(record.title) for record in records],
                 texts=[spelled(record.text) for record in records],
                 stated=[stated(record) for record in records],
@@ -104,6 +109,14 @@ class Batch:
             return []
         keys, names, shelves = zip(*tags, strict=True)
         return [self._command("add_tags", memories=_numbers(keys), tags=list(names), on_shelf=_numbers(shelves))]
+
+    def derived(self, stored: Sequence[Stored]) -> list[Command]:
+        """What memories are derived from."""
+        rows = [(str(name.source), spelled(name.id), each.key, each.shelf) for each in stored for name in each.record.derived_from]
+        if not rows:
+            return []
+        sources, ids, keys, shelves = zip(*rows, strict=True)
+        return [self._command("add_derived", sources_of=list(sources), ids=list(ids), memories=_numbers(keys), on_shelf=_numbers(shelves))]
 
     def indexes(self) -> list[Command]:
         """Passages, and what the indexes hold for those that are approved."""

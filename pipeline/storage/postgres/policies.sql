@@ -35,7 +35,7 @@ BEGIN
     FOR name IN
         SELECT c.relname FROM pg_catalog.pg_class AS c
         WHERE c.relnamespace = 'remit'::regnamespace AND c.relkind = 'r'
-            AND c.relname IN ('memory', 'tag', 'passage', 'posting', 'vocabulary', 'phrase', 'vector_local', 'vector_semantic')
+            AND c.relname IN ('memory', 'past', 'derived', 'tag', 'passage', 'posting', 'vocabulary', 'phrase', 'vector_local', 'vector_semantic')
     LOOP
         EXECUTE format($policy$
             CREATE POLICY own ON remit.%I USING (
@@ -54,6 +54,12 @@ $$;
 -- receipt
 -- What became of keys belongs to the org as a whole.
 CREATE POLICY own ON remit.receipt USING (
+    org = nullif(current_setting('app.org', true), '') AND nullif(current_setting('app.scopes', true), '') IS NOT NULL
+);
+
+-- tombstone
+-- And so do those that were forgotten.
+CREATE POLICY own ON remit.tombstone USING (
     org = nullif(current_setting('app.org', true), '') AND nullif(current_setting('app.scopes', true), '') IS NOT NULL
 );
 

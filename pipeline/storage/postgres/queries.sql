@@ -12,6 +12,7 @@ SELECT current_user::text, current_setting('app.org', true), current_setting('ap
 SELECT EXISTS (SELECT 1 FROM remit.shelf) OR EXISTS (SELECT 1 FROM remit.memory) OR EXISTS (SELECT 1 FROM remit.passage)
     OR EXISTS (SELECT 1 FROM remit.posting) OR EXISTS (SELECT 1 FROM remit.vocabulary) OR EXISTS (SELECT 1 FROM remit.phrase)
     OR EXISTS (SELECT 1 FROM remit.tag) OR EXISTS (SELECT 1 FROM remit.receipt) OR EXISTS (SELECT 1 FROM remit.grants)
+    OR EXISTS (SELECT 1 FROM remit.past) OR EXISTS (SELECT 1 FROM remit.derived) OR EXISTS (SELECT 1 FROM remit.tombstone)
     OR EXISTS (SELECT 1 FROM remit.tenant);
 
 -- reached_of_all
@@ -390,7 +391,7 @@ WHERE s.org = :org
 -- thinks of their number.
 SELECT json_agg(json_build_array(
     m.source, m.id, p.ordinal, p.starts, p.ends, coalesce(p.text, m.text), m.version, m.title, m.created_at, m.importance, m.pinned,
-    m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.stated::json
+    m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.trust, m.stated::json
 ))
 FROM unnest(:wanted_sources::text[], :wanted_ids::text[], :ordinals::bigint[]) AS w(source, id, ordinal)
 CROSS JOIN LATERAL (
@@ -428,7 +429,7 @@ WHERE s.source IN (SELECT unnest(:sources::text[]))
 -- Standing facts with their first passage, pinned or not, the most important first: a JSON array of rows as of `read`.
 SELECT json_agg(json_build_array(
     m.source, m.id, p.ordinal, p.starts, p.ends, coalesce(p.text, m.text), m.version, m.title, m.created_at, m.importance, m.pinned,
-    m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.stated::json
+    m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.trust, m.stated::json
 ) ORDER BY m.importance DESC, m.id)
 FROM (
     SELECT m.*, s.scope, s.project, s.conversation
@@ -460,7 +461,7 @@ CROSS JOIN LATERAL (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.
 -- Standing sessions with their first passage, the latest first: the same.
 SELECT json_agg(json_build_array(
     m.source, m.id, p.ordinal, p.starts, p.ends, coalesce(p.text, m.text), m.version, m.title, m.created_at, m.importance, m.pinned,
-    m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.stated::json
+    m.approval, m.superseded, m.valid_from, m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.trust, m.stated::json
 ) ORDER BY m.aged_from DESC, m.id)
 FROM (
     SELECT m.*, s.scope, s.project, s.conversation
@@ -506,9 +507,11 @@ FROM remit.shelf AS s
 WHERE s.org = :org AND s.place = ANY (:places::text[]);
 
 -- memories_of
--- Memories as a write finds them: [source, id, key, version, digest, superseded, shelf, scope, project, conversation, place, vectors].
+-- Memories as a write finds them: [source, id, key, version, digest, superseded, approval, trust, shelf, scope, project, conversation,
+-- place, vectors].
 SELECT json_agg(json_build_array(
-    m.source, m.id, m.key, m.version, m.digest, m.superseded, m.shelf, s.scope, s.project, s.conversation, s.place, s.vectors::json
+    m.source, m.id, m.key, m.version, m.digest, m.superseded, m.approval, m.trust, m.shelf, s.scope, s.project, s.conversation, s.place,
+    s.vectors::json
 ))
 FROM unnest(:wanted_sources::text[], :wanted_ids::text[]) AS w(source, id)
 CROSS JOIN LATERAL (
@@ -533,14 +536,23 @@ SELECT json_agg(json_build_array(r.key, r.source, r.id, r.digest, r.written, r.v
 FROM remit.receipt AS r
 WHERE r.org = :org AND r.key = ANY (:keys::text[]);
 
+-- tombstones_of
+-- Which of these keys, as hashes, were forgotten.
+SELECT json_agg(t.mark) FROM remit.tombstone AS t WHERE t.org = :org AND t.mark = ANY (:marks::text[]);
+
+-- stated_of
+-- What the owners of memories said of them: [key, stated] of each.
+SELECT json_agg(json_build_array(m.key, m.stated::json)) FROM remit.memory AS m WHERE m.org = :org AND m.key = ANY (:memories::bigint[]);
+
 -- hidden
 -- Of these names, those that a memory has which this identity does not see: whatever cannot be taken although nothing is seen there.
 -- Run in a transaction that is rolled back.
 WITH taken AS (
     INSERT INTO remit.memory (
-        org, key, source, id, shelf, version, digest, approval, superseded, created_at, aged_from, importance, pinned, title, text, stated
+        org, key, source, id, shelf, version, digest, approval, superseded, created_at, aged_from, importance, pinned, actor, written_at,
+        trust, title, text, stated
     )
-    SELECT :org, -w.place, w.source, w.id, w.shelf, 0, '', '', false, 0, 0, 0, false, '', '', '[]'
+    SELECT :org, -w.place, w.source, w.id, w.shelf, 0, '', '', false, 0, 0, 0, false, '', 0, '', '', '', '[]'
     FROM unnest(:wanted_sources::text[], :wanted_ids::text[], :on_shelf::bigint[]) WITH ORDINALITY AS w(source, id, shelf, place)
     ON CONFLICT (org, source, id) DO NOTHING
     RETURNING source, id
@@ -564,12 +576,13 @@ SELECT :org, w.* FROM unnest(
 -- New memories.
 INSERT INTO remit.memory (
     org, key, source, id, shelf, version, digest, approval, superseded, valid_from, valid_until, expires_at, created_at, aged_from,
-    importance, pinned, title, text, stated
+    importance, pinned, actor, written_at, trust, title, text, stated
 )
 SELECT :org, w.* FROM unnest(
     :memories::bigint[], :sources_of::text[], :ids::text[], :on_shelf::bigint[], :versions::bigint[], :digests::text[],
     :approvals::text[], :superseded::boolean[], :valid_from::bigint[], :valid_until::bigint[], :expires_at::bigint[],
-    :created_at::bigint[], :aged_from::bigint[], :importance::float8[], :pins::boolean[], :titles::text[], :texts::text[], :stated::text[]
+    :created_at::bigint[], :aged_from::bigint[], :importance::float8[], :pins::boolean[], :actors::text[], :written_at::bigint[],
+    :trusts::text[], :titles::text[], :texts::text[], :stated::text[]
 ) AS w;
 
 -- replace_memories
@@ -577,14 +590,16 @@ SELECT :org, w.* FROM unnest(
 UPDATE remit.memory AS m
 SET shelf = w.shelf, version = w.version, digest = w.digest, approval = w.approval, superseded = w.superseded, valid_from = w.valid_from,
     valid_until = w.valid_until, expires_at = w.expires_at, created_at = w.created_at, aged_from = w.aged_from,
-    importance = w.importance, pinned = w.pinned, title = w.title, text = w.text, stated = w.stated
+    importance = w.importance, pinned = w.pinned, actor = w.actor, written_at = w.written_at, trust = w.trust, title = w.title,
+    text = w.text, stated = w.stated
 FROM unnest(
     :memories::bigint[], :on_shelf::bigint[], :versions::bigint[], :digests::text[], :approvals::text[], :superseded::boolean[],
     :valid_from::bigint[], :valid_until::bigint[], :expires_at::bigint[], :created_at::bigint[], :aged_from::bigint[],
-    :importance::float8[], :pins::boolean[], :titles::text[], :texts::text[], :stated::text[]
+    :importance::float8[], :pins::boolean[], :actors::text[], :written_at::bigint[], :trusts::text[], :titles::text[], :texts::text[],
+    :stated::text[]
 ) AS w(
     key, shelf, version, digest, approval, superseded, valid_from, valid_until, expires_at, created_at, aged_from, importance, pinned,
-    title, text, stated
+    actor, written_at, trust, title, text, stated
 )
 WHERE m.org = :org AND m.key = w.key;
 
@@ -657,9 +672,9 @@ USING (
 WHERE v.org = :org AND v.space = d.space AND v.source = d.source AND v.shelf = d.shelf AND v.passage = d.key;
 
 -- supersede_local
--- Marks the vectors of memories.
+-- Marks the vectors of memories as superseded, or takes the marks back.
 UPDATE remit.vector_local AS v
-SET superseded = true
+SET superseded = :superseded
 FROM (
     SELECT e.space, m.source, p.shelf, p.key
     FROM remit.memory AS m
@@ -690,9 +705,9 @@ USING (
 WHERE v.org = :org AND v.space = d.space AND v.source = d.source AND v.shelf = d.shelf AND v.passage = d.key;
 
 -- supersede_semantic
--- Marks the vectors of memories.
+-- Marks the vectors of memories as superseded, or takes the marks back.
 UPDATE remit.vector_semantic AS v
-SET superseded = true
+SET superseded = :superseded
 FROM (
     SELECT e.space, m.source, p.shelf, p.key
     FROM remit.memory AS m
@@ -703,17 +718,17 @@ FROM (
 WHERE v.org = :org AND v.space = d.space AND v.source = d.source AND v.shelf = d.shelf AND v.passage = d.key;
 
 -- supersede_memories
--- Marks memories.
-UPDATE remit.memory SET superseded = true WHERE org = :org AND key = ANY (:memories::bigint[]);
+-- Marks memories, or takes the marks back.
+UPDATE remit.memory SET superseded = :superseded WHERE org = :org AND key = ANY (:memories::bigint[]);
 
 -- supersede_passages
--- Marks their passages.
-UPDATE remit.passage SET superseded = true WHERE org = :org AND memory = ANY (:memories::bigint[]);
+-- The same of their passages.
+UPDATE remit.passage SET superseded = :superseded WHERE org = :org AND memory = ANY (:memories::bigint[]);
 
 -- supersede_postings
--- Marks the places of their words.
+-- The same of the places of their words.
 UPDATE remit.posting AS x
-SET superseded = true
+SET superseded = :superseded
 FROM (
     SELECT e.word, p.shelf, p.key
     FROM remit.passage AS p CROSS JOIN LATERAL json_array_elements_text(p.words::json) AS e(word)
@@ -755,6 +770,209 @@ DELETE FROM remit.passage WHERE org = :org AND memory = ANY (:memories::bigint[]
 -- drop_tags
 -- Removes the tags of memories.
 DELETE FROM remit.tag WHERE org = :org AND memory = ANY (:memories::bigint[]);
+
+-- keep_versions
+-- Puts the versions that stand into the history, before others take their place.
+INSERT INTO remit.past (org, memory, number, shelf, what, version, actor, at, digest, title, text)
+SELECT
+    :org, m.key, (SELECT coalesce(max(p.number), 0) + 1 FROM remit.past AS p WHERE p.org = :org AND p.memory = m.key), m.shelf,
+    CASE m.version WHEN 1 THEN 'stored' ELSE 'replaced' END, m.version, m.actor, m.written_at, m.digest, m.title, m.text
+FROM remit.memory AS m WHERE m.org = :org AND m.key = ANY (:memories::bigint[]);
+
+-- add_past
+-- More events of histories, in the order in which they are given.
+INSERT INTO remit.past (org, memory, number, shelf, what, version, actor, at, digest, title, text, other)
+SELECT
+    :org, w.memory,
+    (SELECT coalesce(max(p.number), 0) FROM remit.past AS p WHERE p.org = :org AND p.memory = w.memory) + w.place, m.shelf,
+    w.what, w.version, w.actor, w.at, w.digest, w.title, w.text, w.other
+FROM unnest(
+    :memories::bigint[], :whats::text[], :versions::bigint[], :actors::text[], :at::bigint[], :digests::text[], :titles::text[],
+    :texts::text[], :others::text[]
+) WITH ORDINALITY AS w(memory, what, version, actor, at, digest, title, text, other, place)
+JOIN remit.memory AS m ON m.org = :org AND m.key = w.memory;
+
+-- move_past
+-- Histories lie on the shelf of their memory.
+UPDATE remit.past AS p SET shelf = m.shelf
+FROM remit.memory AS m
+WHERE p.org = :org AND p.memory = ANY (:memories::bigint[]) AND m.org = :org AND m.key = p.memory AND p.shelf <> m.shelf;
+
+-- add_derived
+-- What memories are derived from.
+INSERT INTO remit.derived (org, source, id, memory, shelf)
+SELECT DISTINCT :org, w.* FROM unnest(:sources_of::text[], :ids::text[], :memories::bigint[], :on_shelf::bigint[]) AS w;
+
+-- lower
+-- Whatever is derived from a memory, and from that again, wherever in the org it lies, is trusted no more than it.
+WITH RECURSIVE lowered AS (
+    SELECT d.memory AS key FROM remit.derived AS d WHERE d.org = :org AND d.source = :source AND d.id = :id
+    UNION
+    SELECT d.memory
+    FROM lowered AS l
+    JOIN remit.memory AS m ON m.org = :org AND m.key = l.key
+    JOIN remit.derived AS d ON d.org = :org AND d.source = m.source AND d.id = m.id
+)
+UPDATE remit.memory SET trust = :trust
+WHERE org = :org AND key IN (SELECT l.key FROM lowered AS l) AND trust = ANY (:above::text[]);
+
+-- set_approvals
+-- Whether memories are approved, from now on.
+UPDATE remit.memory SET approval = :approval WHERE org = :org AND key = ANY (:memories::bigint[]);
+
+-- withdraw_passages
+-- Their passages stand in no index any more.
+UPDATE remit.passage SET approved = false WHERE org = :org AND memory = ANY (:memories::bigint[]);
+
+-- set_stated
+-- What the owner said of a memory, from now on.
+UPDATE remit.memory SET stated = :stated WHERE org = :org AND key = :memory;
+
+-- meant
+-- The memories in reach for which every stated condition holds: [source, id] of each.
+SELECT json_agg(json_build_array(m.source, m.id) ORDER BY m.source, m.id)
+FROM remit.memory AS m JOIN remit.shelf AS s ON s.org = :org AND s.id = m.shelf
+WHERE m.org = :org
+    AND (:scope::text IS NULL OR s.scope = :scope)
+    AND (:origin::text IS NULL OR m.stated::json -> 3 ->> 0 = :origin)
+    AND (:actor::text IS NULL OR m.actor = :actor)
+    AND (NOT :expired::boolean OR m.expires_at <= :now)
+    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND (:granted::text[] IS NULL OR (
+        s.scope IN (SELECT unnest(:granted::text[]))
+        AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+        AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+    ))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- parts_of
+-- How much there is of memories: passages, places of words and vectors in the indexes, tags, events, keys.
+SELECT json_build_array(
+    (SELECT count(*) FROM remit.passage AS p WHERE p.org = :org AND p.memory = ANY (:memories::bigint[])),
+    (
+        SELECT coalesce(sum(json_array_length(p.words::json)), 0)
+        FROM remit.passage AS p WHERE p.org = :org AND p.memory = ANY (:memories::bigint[]) AND p.approved
+    ),
+    (
+        SELECT coalesce(sum(json_array_length(p.spaces::json)), 0)
+        FROM remit.passage AS p WHERE p.org = :org AND p.memory = ANY (:memories::bigint[]) AND p.approved
+    ),
+    (SELECT count(*) FROM remit.tag AS t WHERE t.org = :org AND t.memory = ANY (:memories::bigint[])),
+    (SELECT count(*) FROM remit.past AS p WHERE p.org = :org AND p.memory = ANY (:memories::bigint[])),
+    (
+        SELECT count(*) FROM remit.memory AS m JOIN remit.receipt AS r ON r.org = :org AND r.source = m.source AND r.id = m.id
+        WHERE m.org = :org AND m.key = ANY (:memories::bigint[])
+    )
+);
+
+-- count_earlier
+-- How many versions an actor wrote that others replaced.
+SELECT count(*) FROM remit.past AS p
+WHERE p.org = :org AND p.memory = ANY (:memories::bigint[]) AND p.digest <> '' AND p.actor = :actor;
+
+-- drop_earlier
+-- Removes them.
+DELETE FROM remit.past WHERE org = :org AND memory = ANY (:memories::bigint[]) AND digest <> '' AND actor = :actor;
+
+-- keys_of
+-- The keys that memories were written with.
+SELECT json_agg(r.key)
+FROM remit.memory AS m JOIN remit.receipt AS r ON r.org = :org AND r.source = m.source AND r.id = m.id
+WHERE m.org = :org AND m.key = ANY (:memories::bigint[]);
+
+-- add_tombstones
+-- What is left of keys that are forgotten.
+INSERT INTO remit.tombstone (org, mark) SELECT :org, w.mark FROM unnest(:marks::text[]) AS w(mark) ON CONFLICT (org, mark) DO NOTHING;
+
+-- drop_receipts
+-- Removes what became of keys.
+DELETE FROM remit.receipt WHERE org = :org AND key = ANY (:keys::text[]);
+
+-- drop_past
+-- Removes the histories of memories.
+DELETE FROM remit.past WHERE org = :org AND memory = ANY (:memories::bigint[]);
+
+-- drop_derived
+-- Removes what memories are derived from.
+DELETE FROM remit.derived WHERE org = :org AND memory = ANY (:memories::bigint[]);
+
+-- forget_names
+-- Takes the names of memories out of the histories of others, wherever in the org these lie.
+UPDATE remit.past SET other = NULL WHERE org = :org AND other = ANY (:names::text[]);
+
+-- drop_memories
+-- Removes memories.
+DELETE FROM remit.memory WHERE org = :org AND key = ANY (:memories::bigint[]);
+
+-- drop_shelves
+-- Removes those of these shelves on which no memory is left.
+DELETE FROM remit.shelf AS s
+WHERE s.org = :org AND s.id = ANY (:on_shelf::bigint[])
+    AND NOT EXISTS (SELECT 1 FROM remit.memory AS m WHERE m.org = :org AND m.shelf = s.id);
+
+-- wholes
+-- All there is of these memories, of those in reach: a JSON array of [row as of `records`, version, written_at, history, keys].
+SELECT json_agg(json_build_array(
+    json_build_array(
+        m.org, m.source, m.id, m.title, m.text, m.digest, m.created_at, m.importance, m.pinned, m.approval, m.superseded, m.valid_from,
+        m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.actor, m.trust, m.stated::json
+    ),
+    m.version, m.written_at, h.events, k.keys
+))
+FROM unnest(:wanted_sources::text[], :wanted_ids::text[]) AS w(source, id)
+CROSS JOIN LATERAL (
+    SELECT m.* FROM remit.memory AS m WHERE m.org = :org AND m.source = w.source AND m.id = w.id OFFSET 0
+) AS m
+CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = m.shelf OFFSET 0) AS s
+CROSS JOIN LATERAL (
+    SELECT json_agg(json_build_array(p.what, p.version, p.actor, p.at, p.digest, p.title, p.text, p.other) ORDER BY p.number) AS events
+    FROM remit.past AS p WHERE p.org = :org AND p.memory = m.key
+) AS h
+CROSS JOIN LATERAL (
+    SELECT json_agg(json_build_array(r.key, r.digest, r.written, r.version) ORDER BY r.key) AS keys
+    FROM remit.receipt AS r WHERE r.org = :org AND r.source = m.source AND r.id = m.id
+) AS k
+WHERE s.source IN (SELECT unnest(:sources::text[]))
+    AND (:granted::text[] IS NULL OR (
+        s.scope IN (SELECT unnest(:granted::text[]))
+        AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+        AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+    ))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- wholes_behind
+-- The same of the next :most memories in reach behind one of them, in their order.
+SELECT json_agg(json_build_array(
+    json_build_array(
+        m.org, m.source, m.id, m.title, m.text, m.digest, m.created_at, m.importance, m.pinned, m.approval, m.superseded, m.valid_from,
+        m.valid_until, m.expires_at, m.scope, m.project, m.conversation, m.actor, m.trust, m.stated::json
+    ),
+    m.version, m.written_at, h.events, k.keys
+) ORDER BY m.source, m.id)
+FROM (
+    SELECT m.*, s.scope, s.project, s.conversation
+    FROM remit.memory AS m JOIN remit.shelf AS s ON s.org = :org AND s.id = m.shelf
+    WHERE m.org = :org AND (m.source, m.id) > (:source, :id)
+        AND s.source IN (SELECT unnest(:sources::text[]))
+        AND (:granted::text[] IS NULL OR (
+            s.scope IN (SELECT unnest(:granted::text[]))
+            AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+            AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+        ))
+        AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+        AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])))
+    ORDER BY m.source, m.id LIMIT :most
+) AS m
+CROSS JOIN LATERAL (
+    SELECT json_agg(json_build_array(p.what, p.version, p.actor, p.at, p.digest, p.title, p.text, p.other) ORDER BY p.number) AS events
+    FROM remit.past AS p WHERE p.org = :org AND p.memory = m.key
+) AS h
+CROSS JOIN LATERAL (
+    SELECT json_agg(json_build_array(r.key, r.digest, r.written, r.version) ORDER BY r.key) AS keys
+    FROM remit.receipt AS r WHERE r.org = :org AND r.source = m.source AND r.id = m.id
+) AS k;
 
 -- granted
 -- The scopes granted to an actor.
@@ -800,7 +1018,7 @@ SELECT json_agg(t.org ORDER BY t.org) FROM remit.tenant AS t WHERE t.org >= :org
 -- Everything stated of the memories of an org behind one of them: a JSON array of rows.
 SELECT json_agg(json_build_array(
     m.org, m.source, m.id, m.title, m.text, m.digest, m.created_at, m.importance, m.pinned, m.approval, m.superseded, m.valid_from,
-    m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.stated::json
+    m.valid_until, m.expires_at, s.scope, s.project, s.conversation, m.actor, m.trust, m.stated::json
 ) ORDER BY m.source, m.id)
 FROM (
     SELECT m.* FROM remit.memory AS m

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from remit.pipeline.storage.entry import Entry
+from remit.pipeline.storage.entry import Entry, Whole
 from remit.pipeline.storage.postgres.desk import Desk
 from remit.pipeline.storage.postgres.identity import NOBODY, Identity
 from remit.pipeline.storage.postgres.line import Answers
-from remit.pipeline.storage.postgres.rows import memories_of, outlines_of, reach, record_of, spelled, unspelled
+from remit.pipeline.storage.postgres.rows import memories_of, outlines_of, reach, record_of, spelled, unspelled, whole_of
 from remit.pipeline.storage.postgres.shelves import Shelves, Standing
 from remit.pipeline.storage.postgres.statements import Command
 from remit.pipeline.storage.postgres.wire import numbers_of
@@ -70,6 +70,20 @@ async def coverage(desk: Desk, space: str, access: Access) -> tuple[int, int]:
         timed = await transaction.ask([desk.command("in_their_time", **scope, shelves=shelves.all)])
         standing = Standing.of(shelves, timed.value(0))
     return sum(number for (_, of_space), number in standing.vectors.items() if of_space == space), standing.passages
+
+
+async def wholes(desk: Desk, names: Sequence[MemoryId], access: Access) -> dict[MemoryId, Whole]:
+    if not names:
+        return {}
+    wanted = {"wanted_sources": [str(name.source) for name in names], "wanted_ids": [spelled(name.id) for name in names]}
+    answers = await _asked(desk, access, desk.command("wholes", **reach(access), **wanted))
+    return {whole.entry.record.id: whole for whole in map(whole_of, json.loads(answers.value(0) or b"[]"))}
+
+
+async def exported(desk: Desk, after: MemoryId | None, most: int, access: Access) -> list[Whole]:
+    behind = {"source": "", "id": ""} if after is None else {"source": str(after.source), "id": spelled(after.id)}
+    answers = await _asked(desk, access, desk.command("wholes_behind", **reach(access), **behind, most=max(0, most)))
+    return list(map(whole_of, json.loads(answers.value(0) or b"[]")))
 
 
 async def records(desk: Desk, after: tuple[str, MemoryId] | None, most: int) -> list[tuple[str, Entry]]:

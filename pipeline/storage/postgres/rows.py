@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from remit.pipeline.storage.entry import Record
+from remit.pipeline.storage.entry import Entry, Event, Keyed, Record, Whole, Written, in_order
 from remit.stages.access import GLOBAL, Access, Approval, Label, Shelf
 from remit.stages.evidence import Claim, Memory, MemoryId, Origin, Outline, PassageId, Status, Trust
 from remit.stages.request import Source
@@ -123,11 +123,9 @@ def stated(record: Record) -> str:
     """What an owner said of a memory beside the columns, as JSON; see `_Stated`."""
     return dumped(
         [
-            record.actor,
             record.key,
             micros(record.ended_at),
             record.status,
-            record.trust,
             None if record.origin is None else [getattr(record.origin, name) for name in _ORIGIN],
             record.aliases,
             record.tags,
@@ -174,8 +172,8 @@ def memories_of(org: str, joined: str | bytes | None) -> dict[PassageId, Memory]
 
 def _memory(org: str, row: Sequence[Any]) -> Memory:
     source, name, ordinal, starts, ends, text, version, title, created_at, importance, pinned = row[:11]
-    approval, superseded, valid_from, valid_until, expires_at, scope, project, conversation, said = row[11:]
-    _, _, ended_at, status, trust, origin, _, tags, claims, _, disputes, derived_from = said
+    approval, superseded, valid_from, valid_until, expires_at, scope, project, conversation, trust, said = row[11:]
+    _, ended_at, status, origin, _, tags, claims, _, disputes, derived_from = said
     return Memory(
         passage=PassageId(MemoryId(_SOURCE[source], unspelled(name)), ordinal),
         version=version,
@@ -201,8 +199,8 @@ def _memory(org: str, row: Sequence[Any]) -> Memory:
 def record_of(row: Sequence[Any]) -> Record:
     """The record of a row of `records`."""
     org, source, name, title, text, digest, created_at, importance, pinned = row[:9]
-    approval, superseded, valid_from, valid_until, expires_at, scope, project, conversation, said = row[9:]
-    actor, key, ended_at, status, trust, origin, aliases, tags, claims, supersedes, disputes, derived_from = said
+    approval, superseded, valid_from, valid_until, expires_at, scope, project, conversation, actor, trust, said = row[9:]
+    key, ended_at, status, origin, aliases, tags, claims, supersedes, disputes, derived_from = said
     shelf = shelf_of(unspelled(org), scope, source, project, conversation)
     return Record(
         id=MemoryId(_SOURCE[source], unspelled(name)),
@@ -211,7 +209,7 @@ def record_of(row: Sequence[Any]) -> Record:
         text=unspelled(text),
         created_at=_moment(created_at),
         digest=digest,
-        actor=actor,
+        actor=unspelled(actor),
         ended_at=moment(ended_at),
         importance=importance,
         pinned=pinned,
@@ -226,6 +224,51 @@ def record_of(row: Sequence[Any]) -> Record:
         derived_from=_names(derived_from),
         key=key,
     )
+
+
+def whole_of(row: Sequence[Any]) -> Whole:
+    """All there is of a memory, of a row of `wholes`."""
+    stated, version, written_at, past, keys = row
+    held = (Keyed(key=unspelled(key), digest=digest, written=Written(told), version=number) for key, digest, told, number in keys or ())
+    return Whole(
+        entry=Entry(record=record_of(stated), passages=()),
+        version=version,
+        written_at=_moment(written_at),
+        past=in_order(map(_event, past or ())),
+        keys=tuple(sorted(held, key=lambda each: each.key)),
+    )
+
+
+def _event(row: Sequence[Any]) -> Event:
+    what, version, actor, at, digest, title, text, other = row
+    return Event(
+        what=Written(what),
+        version=version,
+        actor=unspelled(actor),
+        at=_moment(at),
+        digest=digest,
+        title=unspelled(title),
+        text=unspelled(text),
+        by=None if other is None else _names([json.loads(other)])[0],
+    )
+
+
+def name_text(name: MemoryId) -> str:
+    """A name as one text."""
+    return dumped([name.source, name.id])
+
+
+SUPERSEDES, DISPUTES = 7, 8
+"""Where in what is stated of a memory its references stand."""
+
+
+def references_of(said: Sequence[Any], place: int) -> tuple[MemoryId, ...]:
+    return _names(said[place])
+
+
+def with_references(said: Sequence[Any], place: int, names: Iterable[MemoryId]) -> str:
+    """What is stated of a memory with other references, as JSON."""
+    return dumped([*said[:place], ids(names), *said[place + 1 :]])
 
 
 def label_of(

@@ -13,8 +13,8 @@ import anyio
 from remit.pipeline.config import Postgres
 from remit.pipeline.errors import ConfigError, StorageUnavailable, UnsafeStorage
 from remit.pipeline.storage import migrations
-from remit.pipeline.storage.entry import Entry, Receipt
-from remit.pipeline.storage.postgres import checking, finding, reading, statements, writing
+from remit.pipeline.storage.entry import Change, Entry, Forgetting, Forgotten, Receipt, Whole
+from remit.pipeline.storage.postgres import checking, finding, living, reading, statements, writing
 from remit.pipeline.storage.postgres.desk import Desk
 from remit.pipeline.storage.postgres.identity import NOBODY, Identity
 from remit.pipeline.storage.postgres.line import Line, address_of, connected
@@ -112,6 +112,21 @@ class PostgresStore:
 
     async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
         return await writing.put(self._desk, entries, access) if entries else []
+
+    async def change(self, changes: Sequence[Change], access: Access) -> list[Receipt]:
+        return await living.change(self._desk, changes, access) if changes else []
+
+    async def forget(self, what: Forgetting, access: Access, *, dry_run: bool = False) -> Forgotten:
+        return await living.forget(self._desk, what, access, dry_run=dry_run)
+
+    async def wholes(self, names: Sequence[MemoryId], access: Access) -> Mapping[MemoryId, Whole]:
+        return await reading.wholes(self._desk, names, access)
+
+    async def exported(self, after: MemoryId | None, most: int, access: Access) -> Sequence[Whole]:
+        return await reading.exported(self._desk, after, most, access)
+
+    async def imported(self, wholes: Sequence[Whole], access: Access) -> list[Receipt]:
+        return await living.imported(self._desk, wholes, access) if wholes else []
 
     async def reindexed(self, entries: Sequence[Entry]) -> None:
         await writing.reindexed(self._desk, entries)

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from remit.pipeline.storage.entry import Entry, Receipt, Record, Refusal, Written
+from remit.pipeline.storage.entry import Entry, Event, Receipt, Record, Refusal, Whole, Written, lowest, refused, tombstone
 from remit.pipeline.storage.postgres import failures
 from remit.pipeline.storage.postgres.batch import Batch, Stored, counted
 from remit.pipeline.storage.postgres.desk import Desk, Transaction
 from remit.pipeline.storage.postgres.identity import NOBODY, Identity
-from remit.pipeline.storage.postgres.rows import dumped, place_of, shelf_of, spelled, unspelled
+from remit.pipeline.storage.postgres.rows import dumped, micros, name_text, place_of, shelf_of, spelled, unspelled
 from remit.pipeline.storage.postgres.statements import Command, plain
-from remit.pipeline.storage.postgres.wire import numbers_of
+from remit.pipeline.storage.postgres.wire import maybe_int8s, numbers_of
 from remit.stages.access import Access, Approval, Shelf
-from remit.stages.evidence import MemoryId
+from remit.stages.evidence import MemoryId, Trust
 from remit.stages.request import Source
 
 COMMIT = plain("COMMIT")
+OF_ORG = plain("SET LOCAL app.scopes = '*'")
+"""From here on a transaction sees all of its org: for what must reach memories that the writer does not see, and tells nothing of them."""
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+"""When a memory was written whose row is left as it is."""
+
 TRIES = 3
 """How often a write is begun anew because a memory that it may not see was in its way."""
 
@@ -31,7 +39,8 @@ TRIES = 3
 class Known:
     """A memory as the write finds it, and what the write has decided: `entry` is what it will be, `superseded` whether it still stands.
 
-    `was` is the number of the shelf it stands on in the database, None when it is not there; `passages` what stands there of it.
+    `was` is the number of the shelf it stands on in the database, None when it is not there; `passages` what stands there of it at every
+    time, `marked` what would if it were not superseded. `past` are events to be added to its history.
     """
 
     key: int
@@ -39,10 +48,16 @@ class Known:
     version: int
     digest: str
     superseded: bool
+    approved: bool
+    rejected: bool
+    trust: Trust
     was: int | None = None
     entry: Entry | None = None
+    written_at: datetime | None = None
     newly_superseded: bool = False
     passages: tuple[tuple[int, list[str]], ...] = ()
+    marked: tuple[tuple[int, list[str]], ...] = ()
+    past: list[Event] = field(default_factory=list)
 
 
 async def put(desk: Desk, entries: Sequence[Entry], access: Access) -> list[Receipt]:
@@ -66,7 +81,7 @@ async def put(desk: Desk, entries: Sequence[Entry], access: Access) -> list[Rece
 
 async def _one_by_one(desk: Desk, entries: Sequence[Entry], access: Access, sqlstate: str) -> list[Receipt]:
     if len(entries) == 1:
-        return [_refused(entries[0].record, Refusal.TOO_LARGE if sqlstate.startswith("54") else Refusal.INVALID)]
+        return [refused(entries[0].record.id, Refusal.TOO_LARGE if sqlstate.startswith("54") else Refusal.INVALID)]
     return [receipt for entry in entries for receipt in await put(desk, [entry], access)]
 
 
@@ -78,7 +93,7 @@ async def _hidden(desk: Desk, entries: Sequence[Entry], access: Access) -> set[M
         new = {entry.record.id: entry.record for entry in entries if entry.record.id not in write.memories}
         reached = [record for record in new.values() if access.reaches(record.label.shelf)]
         shelves = [write.number_of(record.label.shelf) for record in reached]
-        asked = _names([record.id for record in reached]) | {"on_shelf": np.array(shelves, dtype=np.int64)}
+        asked = names_of([record.id for record in reached]) | {"on_shelf": np.array(shelves, dtype=np.int64)}
         answers = await transaction.ask([*write.new_shelves(), desk.command("hidden", org=spelled(access.org), **asked)])
     return {MemoryId(Source(source), unspelled(name)) for source, name in json.loads(answers.value(-1) or b"[]")}
 
@@ -104,48 +119,80 @@ class Write:
         self._of = org
         self.memories: dict[MemoryId, Known] = {}
         self._first: dict[str, tuple[MemoryId, str, Receipt]] = {}
+        self._tombstones: set[str] = set()
+        self._lowered: list[Record] = []
         self._told: list[tuple[Record, Receipt]] = []
         self._shelves: dict[str, int] = {}
         self._vectors: dict[int, dict[str, int]] = {}
         self._new_shelves: dict[str, tuple[int, tuple[str, str, str, str]]] = {}
         self._indexed_again: set[MemoryId] = set()
 
-    async def look(self, transaction: Transaction, records: Sequence[Record], passages: int) -> None:
-        """Waits for its turn among the writers of the org, then reads all that the entries have to do with."""
-        names = list(dict.fromkeys(name for record in records for name in (record.id, *record.supersedes)))
-        keys = [spelled(record.key) for record in records if record.key is not None]
+    async def look(
+        self,
+        transaction: Transaction,
+        records: Sequence[Record],
+        passages: int,
+        *,
+        names: Sequence[MemoryId] = (),
+        keys: Sequence[str] = (),
+    ) -> None:
+        """Waits for its turn among the writers of the org, then reads all that records, names and keys have to do with."""
+        of_records = (name for record in records for name in (record.id, *record.supersedes, *record.derived_from))
+        wanted = list(dict.fromkeys([*names, *of_records]))
+        used = [*keys, *(record.key for record in records if record.key is not None)]
         places = list(dict.fromkeys(_place(record.label.shelf) for record in records))
         answers = await transaction.ask(
             [
                 self._command("lock", number=int.from_bytes(sha256(self._org.encode()).digest()[:8], signed=True)),
                 self._command("numbers", memories=len(records), passages=passages, shelves=len(places)),
                 self._command("shelves_at", places=places),
-                self._command("memories_of", **_names(names)),
-                self._command("passages_kept", **_names(names)),
-                self._command("receipts_of", keys=keys),
+                self._command("memories_of", **names_of(wanted)),
+                self._command("passages_kept", **names_of(wanted)),
+                self._command("receipts_of", keys=list(map(spelled, used))),
+                self._command("tombstones_of", marks=[tombstone(self._of, key) for key in used]),
             ]
         )
         numbers = [iter(numbers_of(each).tolist()) for each in answers.row(1)]
         self._memory_numbers, self._passage_numbers, self._shelf_numbers = numbers
         self._take(*(json.loads(answers.value(place) or b"[]") for place in range(2, 6)))
+        self._tombstones.update(json.loads(answers.value(6) or b"[]"))
 
     def _take(self, shelves: list[Any], memories: list[Any], passages: list[Any], receipts: list[Any]) -> None:
         for place, number, vectors in shelves:
             self._shelves[place], self._vectors[number] = number, vectors
-        standing: dict[int, list[tuple[int, list[str]]]] = {}
+        standing: dict[tuple[int, bool], list[tuple[int, list[str]]]] = {}
         for memory, approved, superseded, timed, length, spaces in passages:
-            if approved and not superseded and not timed:
-                standing.setdefault(memory, []).append((length, spaces))
-        for source, name, key, version, digest, superseded, shelf, scope, project, conversation, place, vectors in memories:
+            if approved and not timed:
+                standing.setdefault((memory, superseded), []).append((length, spaces))
+        for (
+            source,
+            name,
+            key,
+            version,
+            digest,
+            superseded,
+            approval,
+            trust,
+            shelf,
+            scope,
+            project,
+            conversation,
+            place,
+            vectors,
+        ) in memories:
             self._shelves[place], self._vectors[shelf] = shelf, vectors
             self.memories[MemoryId(Source(source), unspelled(name))] = Known(
                 key=key,
-                shelf=shelf_of(self._of, scope, source, project, conversation),
+                shelf=shelf_of(self._of, columns[0], source, columns[1], columns[2]),
                 version=version,
                 digest=digest,
                 superseded=superseded,
+                approved=approval == Approval.APPROVED,
+                rejected=approval == Approval.REJECTED,
+                trust=Trust(trust),
                 was=shelf,
-                passages=tuple(standing.get(key, ())),
+                passages=tuple(standing.get((key, False), ())),
+                marked=tuple(standing.get((key, True), ())),
             )
         for key, source, name, digest, written, version in receipts:
             memory = MemoryId(Source(source), unspelled(name))
@@ -155,17 +202,21 @@ class Write:
         """What becomes of an entry, after those before it."""
         record = entry.record
         if not access.reaches(record.label.shelf):
-            return _refused(record, Refusal.NOT_AUTHORISED)
+            return refused(record.id, Refusal.NOT_AUTHORISED)
         if record.key is not None and (first := self._first.get(record.key)) is not None:
-            return first[2] if first[:2] == (record.id, record.digest) else _refused(record, Refusal.KEY_CONFLICT)
+            return first[2] if first[:2] == (record.id, record.digest) else refused(record.id, Refusal.KEY_CONFLICT)
+        if record.key is not None and tombstone(self._of, record.key) in self._tombstones:
+            return refused(record.id, Refusal.KEY_FORGOTTEN)
         before = self.memories.get(record.id)
         if record.id in hidden or (before is not None and not access.reaches(before.shelf)):
-            return _refused(record, Refusal.NOT_AUTHORISED)
+            return refused(record.id, Refusal.NOT_AUTHORISED)
         if before is not None and before.digest == record.digest:
             return self._tell(record, Written.UNCHANGED, before.version)
-        if any(name == record.id or not self._reached(name, access) for name in record.supersedes):
-            return _refused(record, Refusal.UNKNOWN_REFERENCE)
-        return self._store(entry, before)
+        parents = [self._reached(name, access) for name in record.derived_from]
+        if any(name == record.id or self._reached(name, access) is None for name in record.supersedes) or None in parents:
+            return refused(record.id, Refusal.UNKNOWN_REFERENCE)
+        trust = lowest(record.trust, [parent.trust for parent in parents if parent is not None])
+        return self._store(replace(entry, record=replace(record, trust=trust)) if parents else entry, before, access)
 
     def reindex(self, entry: Entry) -> None:
         before = self.memories.get(entry.record.id)
@@ -174,24 +225,40 @@ class Write:
             before.entry = replace(entry, record=replace(entry.record, label=label))
             self._indexed_again.add(entry.record.id)
 
-    def _reached(self, name: MemoryId, access: Access) -> bool:
+    def _reached(self, name: MemoryId, access: Access) -> Known | None:
         known = self.memories.get(name)
-        return known is not None and access.reaches(known.shelf)
+        return known if known is not None and access.reaches(known.shelf) else None
 
-    def _store(self, entry: Entry, before: Known | None) -> Receipt:
+    def _store(self, entry: Entry, before: Known | None, access: Access) -> Receipt:
+        known = self._new(entry.record) if before is None else before
+        if known.entry is not None and known.written_at is not None:
+            known.past.append(Whole(entry=known.entry, version=known.version, written_at=known.written_at).standing)
+        self._become(known, entry, known.version + 1, access.as_of)
+        for name in entry.record.supersedes if known.approved else ():
+            self._supersede(self.memories[name], entry.record.id, access)
+        return self._tell(entry.record, Written.STORED if before is None else Written.REPLACED, known.version)
+
+    def _new(self, record: Record) -> Known:
+        known = Known(next(self._memory_numbers), record.label.shelf, 0, "", False, False, False, record.trust)
+        self.memories[record.id] = known
+        return known
+
+    def _become(self, known: Known, entry: Entry, version: int, written_at: datetime) -> None:
         record, label = entry.record, entry.record.label
-        known = before
-        if known is None:
-            known = Known(next(self._memory_numbers), label.shelf, 0, "", False)
-            self.memories[record.id] = known
-        known.entry, known.shelf, known.digest = entry, label.shelf, record.digest
-        known.version += 1
+        known.entry, known.shelf, known.digest, known.version, known.written_at = entry, label.shelf, record.digest, version, written_at
         known.superseded = known.superseded or label.superseded
-        for name in record.supersedes if label.approval is Approval.APPROVED else ():
-            older = self.memories[name]
-            older.newly_superseded = older.newly_superseded or not older.superseded
-            older.superseded = True
-        return self._tell(record, Written.STORED if before is None else Written.REPLACED, known.version)
+        known.approved, known.rejected = label.approval is Approval.APPROVED, label.approval is Approval.REJECTED
+        known.trust = record.trust
+        if record.trust is not Trust.VERIFIED:
+            self._lowered.append(record)
+
+    def _supersede(self, older: Known, by: MemoryId, access: Access) -> None:
+        if not older.superseded:
+            older.newly_superseded = older.superseded = True
+            self._happened(older, Written.SUPERSEDED, access, by)
+
+    def _happened(self, known: Known, what: Written, access: Access, by: MemoryId | None = None) -> None:
+        known.past.append(Event(what=what, version=known.version, actor=access.actor, at=access.as_of, by=by))
 
     def _tell(self, record: Record, written: Written, version: int) -> Receipt:
         receipt = Receipt(id=str(record.id), written=written, version=version)
@@ -226,15 +293,19 @@ class Write:
             *batch.memories("add_memories", new),
             *batch.memories("replace_memories", replaced),
             *batch.tags(again),
+            *batch.derived(again),
             *batch.indexes(),
-            *self._superseded([known.key for known in marked]),
+            *self._marked([known.key for known in marked], superseded=True),
             *self._counts(batch, [known for _, known, _ in changed] + marked),
+            *self._past([each.key for each in replaced]),
             *self._receipts(),
+            *self._lower(),
         ]
 
     def _stored(self, known: Known, entry: Entry) -> Stored:
         numbers = tuple(next(self._passage_numbers) for _ in entry.passages)
-        return Stored(entry, known.key, known.version, self.number_of(known.shelf), known.superseded, numbers)
+        written_at = known.written_at or NEVER
+        return Stored(entry, known.key, known.version, self.number_of(known.shelf), known.superseded, written_at, numbers)
 
     def new_shelves(self) -> list[Command]:
         if not self._new_shelves:
@@ -254,26 +325,62 @@ class Write:
         ]
 
     def _dropped(self, memories: Sequence[int], replaced: Sequence[int]) -> list[Command]:
-        """Everything that the indexes hold for memories whose passages are replaced, and the tags of those replaced themselves."""
+        """Everything that the indexes hold for memories whose passages are replaced, and more of those that are replaced themselves, the
+        versions of which go into the history."""
         if not memories:
             return []
-        keys = np.array(memories, dtype=np.int64)
-        names = ["drop_postings", "drop_words", "drop_phrases", *(f"drop_{table}" for table in self._desk.means.places), "drop_passages"]
-        tags = [self._command("drop_tags", memories=np.array(replaced, dtype=np.int64))] if replaced else []
-        return [self._command(name, memories=keys) for name in names] + tags
+        commands = [self._command(name, memories=keys_of(memories)) for name in (*self._indexes(), "drop_passages")]
+        of_replaced = ("keep_versions", "drop_tags", "drop_derived") if replaced else ()
+        return commands + [self._command(name, memories=keys_of(replaced)) for name in of_replaced]
 
-    def _superseded(self, memories: Sequence[int]) -> list[Command]:
+    def _indexes(self) -> list[str]:
+        """The statements that take memories out of the indexes."""
+        return ["drop_postings", "drop_words", "drop_phrases", *(f"drop_{table}" for table in self._desk.means.places)]
+
+    def _marked(self, memories: Sequence[int], *, superseded: bool) -> list[Command]:
         if not memories:
             return []
-        keys = np.array(memories, dtype=np.int64)
         tables = [f"supersede_{table}" for table in self._desk.means.places]
         names = ["supersede_postings", *tables, "supersede_passages", "supersede_memories"]
-        return [self._command(name, memories=keys) for name in names]
+        return [self._command(name, memories=keys_of(memories), superseded=superseded) for name in names]
 
-    def _counts(self, batch: Batch, gone: Iterable[Known]) -> list[Command]:
-        """What stands on the shelves, after what was there is gone and what is new has come."""
+    def _past(self, replaced: Sequence[int]) -> list[Command]:
+        """Events for the histories, and histories to the shelves on which their memories lie now."""
+        commands = [self._command("move_past", memories=keys_of(replaced))] if replaced else []
+        events = [(known.key, event) for known in self.memories.values() for event in known.past]
+        if events:
+            told = [event for _, event in events]
+            commands.append(
+                self._command(
+                    "add_past",
+                    memories=keys_of([key for key, _ in events]),
+                    whats=[str(event.what) for event in told],
+                    versions=keys_of([event.version for event in told]),
+                    actors=[spelled(event.actor) for event in told],
+                    at=maybe_int8s([micros(event.at) for event in told]),
+                    digests=[event.digest for event in told],
+                    titles=[spelled(event.title) for event in told],
+                    texts=[spelled(event.text) for event in told],
+                    others=[None if event.by is None else name_text(event.by) for event in told],
+                )
+            )
+        return commands
+
+    def _lower(self) -> list[Command]:
+        """What is derived from memories that came is trusted no more than they, also where the writer does not see it: the last that a
+        transaction does, on behalf of the org as a whole."""
+        commands = []
+        for record in self._lowered:
+            above = [str(trust) for trust in Trust if lowest(trust, [record.trust]) is not trust]
+            named = {"source": str(record.id.source), "id": spelled(record.id.id)}
+            commands.append(self._command("lower", **named, trust=str(record.trust), above=above))
+        return [OF_ORG, *commands] if commands else []
+
+    def _counts(self, batch: Batch, gone: Iterable[Known], back: Iterable[Known] = ()) -> list[Command]:
+        """What stands on the shelves, after what was there is gone and what is new, or restored, has come."""
         left = [(known.was, -1, length, spaces) for known in gone if known.was is not None for length, spaces in known.passages]
-        sums = counted([*left, *((shelf, 1, length, spaces) for shelf, length, spaces in batch.standing())])
+        come = [(known.was, 1, length, spaces) for known in back if known.was is not None for length, spaces in known.marked]
+        sums = counted([*left, *come, *((shelf, 1, length, spaces) for shelf, length, spaces in batch.standing())])
         if not sums:
             return []
         for shelf, (_, _, spaces) in sums.items():
@@ -308,7 +415,7 @@ class Write:
         return self._desk.command(name, org=self._org, **values)
 
 
-def _names(names: Sequence[MemoryId]) -> dict[str, Any]:
+def names_of(names: Sequence[MemoryId]) -> dict[str, Any]:
     return {"wanted_sources": [str(name.source) for name in names], "wanted_ids": [spelled(name.id) for name in names]}
 
 
@@ -316,8 +423,8 @@ def _place(shelf: Shelf) -> str:
     return sha256(dumped(place_of(shelf)).encode()).hexdigest()
 
 
-def _refused(record: Record, code: Refusal) -> Receipt:
-    return Receipt(id=str(record.id), written=Written.REFUSED, code=code)
+def keys_of(numbers: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(numbers, dtype=np.int64)
 
 
 async def add_root(desk: Desk, path: str) -> None:

@@ -24,6 +24,7 @@ _DISAGREEMENTS = {
     "miscounted_shelves": "shelves whose counters are wrong",
     "miscounted_vectors": "counters of vectors that are wrong",
     "miscounted_words": "words of the vocabulary that are counted wrongly",
+    "orphan_past": "rows of histories, tags and descents that belong to no memory",
 }
 
 

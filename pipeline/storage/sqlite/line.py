@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from math import inf
@@ -170,6 +170,15 @@ def writing(db: apsw.Connection) -> Iterator[None]:
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
+
+
+def emptied_log(db: apsw.Connection) -> None:
+    """Brings the write-ahead log into the file and empties it, so that nothing which was deleted is left there.
+
+    Waits for whoever reads, but not longer than for a lock; then the log is emptied another time.
+    """
+    with suppress(apsw.BusyError, apsw.LockedError):
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 @contextmanager

@@ -121,8 +121,12 @@ def _keep_a_log(db: apsw.Connection) -> None:
 
 
 def _settled(db: apsw.Connection, *, kilobytes: int) -> str | None:
-    """Settings of a connection; what is acknowledged has reached the disk. Says why vectors cannot be compared, if so."""
+    """Settings of a connection; what is acknowledged has reached the disk, and what is deleted is overwritten there.
+
+    Says why vectors cannot be compared, if so.
+    """
     db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA secure_delete = ON")
     db.execute(f"PRAGMA cache_size = {-kilobytes}")
     try:
         import sqlite_vec

@@ -407,7 +407,7 @@ UPDATE passage SET approved = 0 WHERE org = :org AND memory = :memory;
 
 -- meant
 -- The memories on these shelves for which every stated condition holds.
-SELECT m.key, m.shelf
+SELECT m.key, m.shelf, m.source, m.id
 FROM memory AS m CROSS JOIN shelf AS s ON s.id = m.shelf
 WHERE m.org = :org AND m.shelf IN (SELECT value FROM json_each(:shelves))
     AND (:scope IS NULL OR s.scope = :scope)
@@ -463,9 +463,7 @@ DELETE FROM derived WHERE org = :org AND memory = :memory;
 
 -- forget_names
 -- Takes the names of memories out of the histories of others.
-UPDATE past SET by = NULL WHERE org = :org AND by IN (
-    SELECT json_array(source, id) FROM memory WHERE org = :org AND key IN (SELECT value FROM json_each(:memories))
-);
+UPDATE past SET by = NULL WHERE org = :org AND by IN (SELECT value FROM json_each(:names));
 
 -- drop_memory
 -- Removes a memory.
@@ -482,7 +480,7 @@ DELETE FROM shelf WHERE org = :org AND id IN (SELECT value FROM json_each(:shelv
     AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.org = :org AND m.shelf = shelf.id);
 
 -- merge_phrases
--- Writes the phrase index anew in one piece, without the words of passages that are gone.
+-- Writes the phrase index anew in one piece, of all orgs, so that no word of a passage that is gone is left in the file.
 INSERT INTO phrase (phrase) VALUES ('optimize');
 
 -- passages_kept
@@ -679,6 +677,13 @@ WHERE e.vectors <> (
 -- Words of the vocabulary that are used otherwise than it says.
 SELECT count(*) FROM vocabulary AS v
 WHERE v.uses <> (SELECT count(*) FROM posting AS x WHERE x.org = v.org AND x.word = v.word AND x.shelf = v.shelf);
+
+-- orphan_past
+-- Rows of histories, tags and descents whose memory is not there.
+SELECT
+    (SELECT count(*) FROM past AS p WHERE NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.org = p.org AND m.key = p.memory))
+    + (SELECT count(*) FROM derived AS d WHERE NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.org = d.org AND m.key = d.memory))
+    + (SELECT count(*) FROM tag AS t WHERE NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.org = t.org AND m.key = t.memory));
 
 -- check_phrases
 -- FTS5's own look at its index; it raises when something is wrong.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import apsw
 import numpy as np
 
-from remit.pipeline.storage.entry import Entry
+from remit.pipeline.storage.entry import Entry, Whole, in_order
 from remit.pipeline.storage.sqlite.line import rows, value
-from remit.pipeline.storage.sqlite.rows import dumped, memory_of, outlines_of, record_of
+from remit.pipeline.storage.sqlite.rows import dumped, event_of, ids, keyed_of, memory_of, moment_of, outlines_of, record_of
 from remit.pipeline.storage.sqlite.shelves import in_reach
 from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, Outline, PassageId
@@ -72,6 +73,45 @@ def records(db: apsw.Connection, sql: Sql, after: tuple[str, MemoryId] | None, m
     org, memory = after if after is not None else ("", ("", ""))
     behind = rows(db, sql["records"], {"org": org, "source": str(memory[0]), "id": memory[1], "most": max(0, most)})
     return [(org, Entry(record=record, passages=())) for org, record in map(record_of, behind)]
+
+
+def wholes(db: apsw.Connection, sql: Sql, names: Sequence[MemoryId], access: Access) -> dict[MemoryId, Whole]:
+    def found(scope: dict[str, Any]) -> dict[MemoryId, Whole]:
+        told = wholes_of(db, sql, scope["org"], rows(db, sql["wholes"], scope | {"names": dumped(ids(names))}))
+        return {each.entry.record.id: each for each in told}
+
+    return in_reach(db, sql, access, found)
+
+
+def exported(db: apsw.Connection, sql: Sql, after: MemoryId | None, most: int, access: Access) -> list[Whole]:
+    source, name = ("", "") if after is None else (str(after.source), after.id)
+
+    def behind(scope: dict[str, Any]) -> list[Whole]:
+        found = rows(db, sql["wholes_behind"], scope | {"source": source, "id": name, "most": max(0, most)})
+        return wholes_of(db, sql, scope["org"], found)
+
+    return in_reach(db, sql, access, behind)
+
+
+def wholes_of(db: apsw.Connection, sql: Sql, org: str, found: Sequence[tuple[Any, ...]]) -> list[Whole]:
+    """All there is of the memories of rows of `wholes`, with their histories and keys."""
+    wanted = {"org": org, "memories": dumped([row[-1] for row in found])}
+    past, keys = defaultdict(list), defaultdict(list)
+    for memory, *row in rows(db, sql["past_of"], wanted):
+        past[memory].append(event_of(row))
+    for memory, *row in rows(db, sql["keys_of"], wanted):
+        keys[memory].append(keyed_of(row))
+    return [
+        Whole(
+            entry=Entry(record=record_of(row)[1], passages=()),
+            version=version,
+            written_at=moment_of(written_at),
+            past=in_order(past[key]),
+            keys=tuple(keys[key]),
+        )
+        for row in found
+        for version, written_at, key in [row[-3:]]
+    ]
 
 
 def _names(chosen: Iterable[tuple[Any, ...]]) -> list[PassageId]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remit.pipeline.storage.entry import Record
+from remit.pipeline.storage.entry import Event, Keyed, Record, Written
 from remit.stages.access import Approval, Label, Shelf
 from remit.stages.evidence import Claim, Memory, MemoryId, Origin, Outline, PassageId, Status, Trust
 from remit.stages.request import Source
@@ -141,7 +141,7 @@ def memory_of(org: str, row: Sequence[Any]) -> Memory:
         label=label_of(shelf_of(org, shelf[0], source, shelf[1], shelf[2]), approval, superseded, valid_from, valid_until, expires_at),
         title=title,
         text=text,
-        created_at=_moment(created_at),
+        created_at=moment_of(created_at),
         ended_at=moment(ended_at),
         importance=importance,
         pinned=bool(pinned),
@@ -166,7 +166,7 @@ def record_of(row: Sequence[Any]) -> tuple[str, Record]:
         label=label_of(shelf_of(org, shelf[0], source, shelf[1], shelf[2]), approval, superseded, valid_from, valid_until, expires_at),
         title=title,
         text=text,
-        created_at=_moment(created_at),
+        created_at=moment_of(created_at),
         digest=digest,
         actor=actor,
         ended_at=moment(ended_at),
@@ -183,6 +183,46 @@ def record_of(row: Sequence[Any]) -> tuple[str, Record]:
         derived_from=names_of(derived_from),
         key=key,
     )
+
+
+def event_row(event: Event) -> dict[str, Any]:
+    """The columns of an event of the past."""
+    return {
+        "what": str(event.what),
+        "version": event.version,
+        "actor": event.actor,
+        "at": micros(event.at),
+        "digest": event.digest,
+        "title": event.title,
+        "text": event.text,
+        "by": None if event.by is None else name_text(event.by),
+    }
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    """The event of a row of the statement `past_of`, its memory left out."""
+    what, version, actor, at, digest, title, text, by = row
+    return Event(
+        what=Written(what),
+        version=version,
+        actor=actor,
+        at=moment_of(at),
+        digest=digest,
+        title=title,
+        text=text,
+        by=None if by is None else names_of(f"[{by}]")[0],
+    )
+
+
+def keyed_of(row: Sequence[Any]) -> Keyed:
+    """The key of a row of the statement `keys_of`, its memory left out."""
+    key, digest, written, version = row
+    return Keyed(key=key, digest=digest, written=Written(written), version=version)
+
+
+def name_text(name: MemoryId) -> str:
+    """A name as one text."""
+    return dumped([name.source, name.id])
 
 
 def label_of(
@@ -210,7 +250,7 @@ def names_of(text: str) -> tuple[MemoryId, ...]:
     return tuple(MemoryId(_SOURCE[source], name) for source, name in json.loads(text))
 
 
-def _moment(number: int) -> datetime:
+def moment_of(number: int) -> datetime:
     return _BEGINNING + timedelta(microseconds=number)
 
 

@@ -12,9 +12,10 @@ import apsw
 
 from remit.pipeline.config import Sqlite
 from remit.pipeline.errors import StorageUnavailable
-from remit.pipeline.storage.entry import Entry, Receipt
+from remit.pipeline.storage.entry import Change, Entry, Forgetting, Forgotten, Receipt, Whole
 from remit.pipeline.storage.sqlite import checking, finding, reading
-from remit.pipeline.storage.sqlite.line import OutOfTime, rows, value, writing
+from remit.pipeline.storage.sqlite.line import OutOfTime, emptied_log, rows, value, writing
+from remit.pipeline.storage.sqlite.living import Living
 from remit.pipeline.storage.sqlite.opening import Opened, opened
 from remit.pipeline.storage.sqlite.writing import Writing
 from remit.pipeline.storage.store import Capabilities, Fault
@@ -100,6 +101,36 @@ class SqliteStore:
             return receipts
 
         return await self._write(work) if entries else []
+
+    async def change(self, changes: Sequence[Change], access: Access) -> list[Receipt]:
+        def work(db: apsw.Connection) -> list[Receipt]:
+            life = Living(db, self._sql, access.org)
+            receipts = [life.change(each, access) for each in changes]
+            life.finish()
+            return receipts
+
+        return await self._write(work) if changes else []
+
+    async def forget(self, what: Forgetting, access: Access, *, dry_run: bool = False) -> Forgotten:
+        done = await self._write(lambda db: Living(db, self._sql, access.org).forget(what, access, dry_run=dry_run))
+        if not dry_run and any(done.counts.values()):
+            await self._writer.run(emptied_log)
+        return done
+
+    async def wholes(self, names: Sequence[MemoryId], access: Access) -> Mapping[MemoryId, Whole]:
+        return await self._read(lambda db: reading.wholes(db, self._sql, names, access))
+
+    async def exported(self, after: MemoryId | None, most: int, access: Access) -> Sequence[Whole]:
+        return await self._read(lambda db: reading.exported(db, self._sql, after, most, access))
+
+    async def imported(self, wholes: Sequence[Whole], access: Access) -> list[Receipt]:
+        def work(db: apsw.Connection) -> list[Receipt]:
+            life = Living(db, self._sql, access.org)
+            receipts = [life.imported(each, access) for each in wholes]
+            life.finish()
+            return receipts
+
+        return await self._write(work) if wholes else []
 
     async def reindexed(self, entries: Sequence[Entry]) -> None:
         def work(db: apsw.Connection) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from struct import Struct
 from typing import Any
 
@@ -13,12 +14,12 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from remit.pipeline.storage.entry import ALIAS, Entry, Passage, Receipt, Record, Refusal, Written
+from remit.pipeline.storage.entry import ALIAS, Entry, Event, Passage, Receipt, Record, Refusal, Written, lowest, tombstone
 from remit.pipeline.storage.sqlite.line import rows
 from remit.pipeline.storage.sqlite.phrases import phrased, phrased_org
-from remit.pipeline.storage.sqlite.rows import INDEX_OF, dumped, micros, outline_row, record_row, shelf_of, shelf_row, until
+from remit.pipeline.storage.sqlite.rows import INDEX_OF, dumped, event_row, micros, outline_row, record_row, shelf_of, shelf_row, until
 from remit.stages.access import Access, Approval, Label, Shelf
-from remit.stages.evidence import MemoryId
+from remit.stages.evidence import MemoryId, Trust
 
 _packed = Struct("<qIIB").pack
 """Packs an entry of `rows.ENTRY`."""
@@ -33,6 +34,8 @@ class Before:
     version: int
     digest: str
     superseded: int
+    approval: str
+    trust: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +92,14 @@ class Writing:
             return _refused(record, Refusal.NOT_AUTHORISED)
         if before is not None and before.digest == record.digest:
             return self._told(record, Written.UNCHANGED, before.version)
-        older = self._reached(record, access)
-        if older is None:
+        older, parents = self._reached(record.supersedes, access), self._reached(record.derived_from, access)
+        if older is None or parents is None or record.id in record.supersedes or record.id in record.derived_from:
             return _refused(record, Refusal.UNKNOWN_REFERENCE)
         version = 1 if before is None else before.version + 1
-        self._store(entry, before, version)
+        trusted = replace(record, trust=lowest(record.trust, [Trust(each.trust) for each in parents])) if parents else record
+        self._store(replace(entry, record=trusted) if parents else entry, before, version, access.as_of)
         for each in older if record.label.approval is Approval.APPROVED else ():
-            self._supersede(each)
+            self._supersede(each, record.id, access)
         return self._told(record, Written.STORED if before is None else Written.REPLACED, version)
 
     def reindex(self, entry: Entry) -> None:
@@ -121,10 +125,11 @@ class Writing:
             self._one("count_on_shelf", shelf=shelf, passages=passages, words=length)
 
     def _first(self, record: Record) -> Receipt | None:
-        """What the first write with this key was told, or that the key now comes with something else."""
+        """What the first write with this key was told, or that the key was forgotten, or now comes with something else."""
         found = self._one("receipt_of", key=record.key)
         if not found:
-            return None
+            gone = self._one("tombstone_of", mark=tombstone(self._org, record.key or ""))
+            return _refused(record, Refusal.KEY_FORGOTTEN) if gone else None
         source, name, digest, written, version = found[0]
         if (source, name, digest) != (record.id.source, record.id.id, record.digest):
             return _refused(record, Refusal.KEY_CONFLICT)
@@ -136,30 +141,46 @@ class Writing:
             self._one("add_receipt", key=record.key, written=str(written), version=version, **row)
         return Receipt(id=str(record.id), written=written, version=version)
 
-    def _reached(self, record: Record, access: Access) -> list[Before] | None:
-        """The memories it supersedes; None when one is not there, out of reach, or itself."""
+    def _reached(self, names: Iterable[MemoryId], access: Access) -> list[Before] | None:
+        """The memories of these names; None when one is not there or out of reach."""
         found = []
-        for name in record.supersedes:
+        for name in names:
             before = self._before(name)
-            if name == record.id or before is None or not access.reaches(self._shelf(before.shelf)):
+            if before is None or not access.reaches(self._shelf(before.shelf)):
                 return None
             found.append(before)
         return found
 
-    def _store(self, entry: Entry, before: Before | None, version: int) -> None:
-        record, label = entry.record, entry.record.label
-        superseded = label.superseded or (before is not None and bool(before.superseded))
-        if before is None:
-            self._last_memory += 1
-        else:
+    def _store(self, entry: Entry, before: Before | None, version: int, written_at: datetime) -> None:
+        record = entry.record
+        superseded = record.label.superseded or (before is not None and bool(before.superseded))
+        if before is not None:
+            self._one("keep_version", memory=before.key)
             self._drop_passages(before.key)
             self._one("drop_tags", memory=before.key)
-        key = self._last_memory if before is None else before.key
+            self._one("drop_derived", memory=before.key)
+        self._write(entry, None if before is None else before.key, version, superseded, written_at)
+
+    def _write(self, entry: Entry, key: int | None, version: int, superseded: bool, written_at: datetime) -> int:
+        """A memory as it stands from now on, under its key or, when it has none, a new one."""
+        record, label = entry.record, entry.record.label
+        if key is None:
+            self._last_memory += 1
+            key = self._last_memory
         standing = self._standing(label, self._number(label.shelf), superseded)
         row = record_row(record) | {"key": key, "shelf": standing.shelf, "version": version, "superseded": superseded}
-        self._one("add_memory", outline=outline_row(record, version), **row)
+        self._one("add_memory", outline=outline_row(record, version), written_at=micros(written_at), **row)
         self._gathered.tags += [(self._org, key, tag) for tag in record.tags]
+        self._many("add_derived", [(self._org, str(name.source), name.id, key) for name in record.derived_from])
+        if record.trust is not Trust.VERIFIED:
+            self._lower(record)
         self._gather(entry, key, standing)
+        return key
+
+    def _lower(self, parent: Record) -> None:
+        """Whatever is derived from it is trusted no more than it."""
+        above = dumped([trust for trust in Trust if lowest(trust, [parent.trust]) is not trust])
+        self._one("lower", source=str(parent.id.source), id=parent.id.id, trust=str(parent.trust), above=above)
 
     def _gather(self, entry: Entry, key: int, standing: Standing) -> None:
         self._gathered.memories.add(key)
@@ -217,25 +238,38 @@ class Writing:
             self._gathered.embedded[space, shelf] += sign
 
     def _drop_passages(self, memory: int) -> None:
+        self._drop_from_indexes(memory)
+        self._one("drop_passages", memory=memory)
+
+    def _drop_from_indexes(self, memory: int) -> None:
         for key, standing, length, spaces, words in self._kept(memory):
             if standing.approved:
                 self._many("drop_posting", [(self._org, word, standing.shelf, key) for word in words])
                 self._many("drop_vector", [(self._org, space, standing.shelf, key) for space in spaces])
                 self._many("drop_phrases", [(key,)])
                 self._count(standing, words, length, spaces, -1)
-        self._one("drop_passages", memory=memory)
 
-    def _supersede(self, memory: Before) -> None:
-        if memory.superseded:
-            return
-        for key, standing, length, spaces, words in self._kept(memory.key):
+    def _supersede(self, memory: Before, by: MemoryId, access: Access) -> None:
+        if not memory.superseded:
+            self._mark(memory.key, superseded=True)
+            self._happened(memory, Written.SUPERSEDED, access, by)
+
+    def _mark(self, memory: int, *, superseded: bool) -> None:
+        """Marks a memory, its passages and their places in the indexes as superseded, or takes the marks back."""
+        for key, standing, length, spaces, words in self._kept(memory):
             if standing.approved:
-                self._many("supersede_posting", [(self._org, word, standing.shelf, key) for word in words])
-                self._many("supersede_vector", [(self._org, space, standing.shelf, key) for space in spaces])
-            if standing.always:
-                self._count_standing(standing.shelf, length, spaces, -1)
-        self._one("supersede_passages", memory=memory.key)
-        self._one("supersede_memory", memory=memory.key)
+                self._many("mark_posting", [(self._org, word, standing.shelf, key, superseded) for word in words])
+                self._many("mark_vector", [(self._org, space, standing.shelf, key, superseded) for space in spaces])
+            if replace(standing, superseded=False).always:
+                self._count_standing(standing.shelf, length, spaces, -1 if superseded else 1)
+        self._one("mark_passages", memory=memory, superseded=superseded)
+        self._one("mark_memory", memory=memory, superseded=superseded)
+
+    def _happened(self, memory: Before, what: Written, access: Access, by: MemoryId | None = None) -> None:
+        self._add_past(memory.key, Event(what=what, version=memory.version, actor=access.actor, at=access.as_of, by=by))
+
+    def _add_past(self, memory: int, event: Event) -> None:
+        self._one("add_past", memory=memory, **event_row(event))
 
     def _kept(self, memory: int) -> list[tuple[int, Standing, int, list[str], list[str]]]:
         """Of each passage: its key, how it stands, its length, and the spaces and words that the indexes hold for it."""

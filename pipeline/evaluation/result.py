@@ -1,0 +1,73 @@
+"""Result: an evaluation as JSON, which is what another run is compared with and what a report is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from remit.pipeline.evaluation.curves import Curve
+from remit.pipeline.evaluation.harness import Asked, Evaluation, Lost
+from remit.pipeline.evaluation.mutations import Finding
+
+
+def result_of(
+    evaluation: Evaluation, *, gold: str, curves: Mapping[str, Curve] | None = None, findings: Sequence[Finding] | None = None
+) -> dict[str, Any]:
+    """The result: `measures`, `exposure`, `lost` and `latency`, then what stands beside them, then each case."""
+    told: dict[str, Any] = {
+        "gold": gold,
+        "cases": len(evaluation.asked),
+        "k": evaluation.k,
+        "measures": evaluation.measures(),
+        "returned": evaluation.returned(),
+        "exposure": evaluation.exposure(),
+        "exposedCases": evaluation.exposed(),
+        "lost": [_lost(each) for each in evaluation.lost()],
+        "latency": evaluation.latency(),
+        "tokens": evaluation.tokens(),
+        "route": evaluation.route(),
+        "funnel": evaluation.funnel(),
+    }
+    if curves is not None:
+        told["curves"] = {stage: [[budget, recall] for budget, recall in points] for stage, points in curves.items()}
+    if findings is not None:
+        told["mutations"] = [
+            {"name": each.name, "property": each.promise, "holds": each.holds, "detail": each.detail, "cases": list(each.cases)}
+            for each in findings
+        ]
+    told["each"] = [_case(each) for each in evaluation.asked]
+    return told
+
+
+def figures_of(result: Mapping[str, Any]) -> dict[str, dict[str, float | None]]:
+    """Case → its figures, out of a result; cases are told apart by name."""
+    return {each["name"]: each["measures"] for each in result["each"]}
+
+
+def _lost(lost: Lost) -> dict[str, Any]:
+    return {
+        "case": lost.case,
+        "id": lost.id,
+        "stage": lost.stage,
+        "reason": lost.reason,
+        "budget": dict(lost.budget),
+        "numbers": dict(lost.numbers),
+    }
+
+
+def _case(asked: Asked) -> dict[str, Any]:
+    return {
+        "name": asked.case.name,
+        "query": asked.case.query,
+        "outcome": asked.answer.outcome.value if asked.answer else None,
+        "error": asked.error,
+        "expected": asked.case.outcome.value if asked.case.outcome else None,
+        "measures": dict(asked.measures),
+        "returned": list(asked.found),
+        "packed": list(asked.packed),
+        "wrong": sorted(set(asked.found) - set(asked.case.relevant) - set(asked.case.related)),
+        "missing": [each for each in asked.case.relevant if each not in asked.found],
+        "mustNot": sorted(set(asked.found) & set(asked.case.must_not)),
+        "exposure": dict(asked.exposure),
+        "ms": asked.seconds * 1000,
+    }

@@ -1,0 +1,80 @@
+"""Taps: what crosses the boundaries of an engine during one recall, without changing any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remit.pipeline.engine import Engine
+from remit.stages.access import Access
+from remit.stages.evidence import Outline
+from remit.stages.ports import Embedder, Finder, Found, Reranker, Wanted
+
+
+@dataclass(slots=True)
+class Heard:
+    """Of one recall: ids of the candidates that the store gave, and the texts given to embedders and rerankers."""
+
+    candidates: set[str] = field(default_factory=set)
+    embedded: list[str] = field(default_factory=list)
+    reranked: list[str] = field(default_factory=list)
+
+    def clear(self) -> None:
+        self.candidates.clear()
+        self.embedded.clear()
+        self.reranked.clear()
+
+
+class TappedFinder(Finder):
+    def __init__(self, inner: Finder, heard: Heard) -> None:
+        self._inner, self._heard = inner, heard
+
+    async def find(self, wanted: Wanted, access: Access) -> Found:
+        return await self._inner.find(wanted, access)
+
+    async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
+        outlines = await self._inner.outlines(keys, access)
+        self._heard.candidates.update(str(each.memory) for each in outlines.values())
+        return outlines
+
+    async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
+        return await self._inner.vocabulary(shortest, longest, access)
+
+
+class TappedEmbedder(Embedder):
+    def __init__(self, inner: Embedder, heard: Heard) -> None:
+        self._inner, self._heard = inner, heard
+        self.lane, self.space, self.dimensions = inner.lane, inner.space, inner.dimensions
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self._heard.embedded += texts
+        return await self._inner.embed(texts)
+
+
+class TappedReranker(Reranker):
+    def __init__(self, inner: Reranker, heard: Heard) -> None:
+        self._inner, self._heard, self.name = inner, heard, inner.name
+
+    async def scores(self, question: str, passages: Sequence[str]) -> Sequence[float]:
+        self._heard.reranked += passages
+        return await self._inner.scores(question, passages)
+
+
+def tapped(engine: Engine) -> tuple[Engine, Heard]:
+    """The same engine with a tap at each port that a recall's text or ids go through."""
+    heard = Heard()
+    more: dict[str, Any] = {}
+    reranker = getattr(engine.kit, "reranker", None)
+    if reranker is not None:
+        more["reranker"] = TappedReranker(reranker, heard)
+    kit = replace(
+        engine.kit,
+        finder=TappedFinder(engine.kit.finder, heard),
+        embedders=tuple(TappedEmbedder(each, heard) for each in engine.kit.embedders),
+        **more,
+    )
+    return replace(engine, kit=kit), heard
