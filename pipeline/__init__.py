@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from remit.pipeline.authority import Authority, Principal
     from remit.pipeline.engine import Engine, open_engine
     from remit.pipeline.envelope import Answer
+    from remit.pipeline.freshness import SqliteQuery
     from remit.pipeline.items import Doc, Fact, Session
     from remit.pipeline.outcome import Outcome
     from remit.pipeline.storage.entry import Receipt
@@ -20,6 +21,7 @@ _HOMES = {
     "remit.pipeline.authority": ("Authority", "Principal"),
     "remit.pipeline.engine": ("Engine", "open_engine"),
     "remit.pipeline.envelope": ("Answer",),
+    "remit.pipeline.freshness": ("SqliteQuery",),
     "remit.pipeline.items": ("Doc", "Fact", "Session"),
     "remit.pipeline.outcome": ("Outcome",),
     "remit.pipeline.storage.entry": ("Receipt",),
@@ -43,6 +45,7 @@ __all__ = [
     "Request",
     "Session",
     "Source",
+    "SqliteQuery",
     "TagFilter",
     "Verdict",
     "open_engine",

@@ -95,8 +95,8 @@ class Analyser:
         """What to look up for a query, which is words and never syntax.
 
         The first `most_words` distinct words are kept. The parts of a word share `part_weight`; one that stands there whole as well
-        counts as whole. A query of nothing but stop words is its words: none is marked, all are common. Names of up to `alias_longest` words are
-        looked for among the first `most_words`; in scripts without spaces a character counts as half a word.
+        counts as whole. A query of nothing but stop words is its words: none is marked, all are common. Names of up to `alias_longest`
+        words are looked for among the first `most_words`; in scripts without spaces a character counts as half a word.
         """
         distinct = _distinct(self._forms(query), part_weight, self._stops, self._common_keys)
         words = distinct[:most_words]

@@ -37,7 +37,7 @@ from remit.pipeline.embedding.local import LocalHash
 from remit.pipeline.envelope import Answer, answered
 from remit.pipeline.errors import ConfigError, InvalidRequest, NotAuthorised
 from remit.pipeline.fields import name_at
-from remit.pipeline.freshness import Check, FileChecker, Watch
+from remit.pipeline.freshness import Check, FileChecker, Query, Watch
 from remit.pipeline.indexing import Indexer
 from remit.pipeline.items import Item, memory_id
 from remit.pipeline.life import Event, Forgotten, Name, approve, changed, forget, forgetting, history, paired
@@ -49,6 +49,7 @@ from remit.pipeline.roots import Roots
 from remit.pipeline.storage.entry import Receipt, Written
 from remit.pipeline.storage.store import Store
 from remit.pipeline.trail import Trail, finish, log, root_span, trace_id
+from remit.pipeline.watching import watch_of
 from remit.pipeline.why import Explanation, explained
 from remit.stages.access import Access
 from remit.stages.ports import Embedder, TokenCounter
@@ -69,6 +70,7 @@ class Engine:
     authority: Authority
     roots: Roots
     files: FileChecker
+    watch: Watch
     without: tuple[Degradation, ...]
 
     async def recall(self, request: Request, principal: Principal | None = None) -> Answer:
@@ -111,7 +113,7 @@ class Engine:
         Raises `StorageUnavailable` when the store cannot be asked; what had its receipt is durable.
         """
         grants = await self._grants(principal)
-        return await remember(
+        receipts = await remember(
             items,
             grants,
             store=self.store,
@@ -121,6 +123,8 @@ class Engine:
             resolve=self.files.resolved,
             granted=partial(self._grants, principal),
         )
+        self.changed()
+        return receipts
 
     async def remember_stream(
         self, items: Iterable[Item] | AsyncIterable[Item], principal: Principal | None = None
@@ -137,7 +141,18 @@ class Engine:
             granted=partial(self._grants, principal),
         )
         async for receipt in receipts:
+            self.changed()
             yield receipt
+
+    def changed(self, *origins: str) -> None:
+        """Tells that these origins were changed, or anything may have been: what was seen of them before is not used again.
+
+        Writes and changes of rights through this engine tell it by themselves; a host calls it before it acknowledges a change.
+        """
+        if origins:
+            self.watch.forget(*origins)
+        else:
+            self.watch.forget_all()
 
     async def approve(self, memories: Sequence[Name], principal: Principal | None = None) -> list[Receipt]:
         """Approves `source:id`s that were proposed or rejected, so that they are found; one receipt each, all in one transaction.
@@ -216,6 +231,7 @@ class Engine:
         org, named = self._named(actor, scopes, principal)
         for scope in named:
             await self.store.grant(actor, org, scope)
+        self.changed()
         return await self.store.granted(actor, org)
 
     async def revoke(self, actor: str, scopes: Sequence[str], principal: Principal | None = None) -> Sequence[str]:
@@ -223,6 +239,7 @@ class Engine:
         org, named = self._named(actor, scopes, principal)
         for scope in named:
             await self.store.revoke(actor, org, scope)
+        self.changed()
         return await self.store.granted(actor, org)
 
     def _named(self, actor: str, scopes: Sequence[str], principal: Principal | None) -> tuple[str, Sequence[str]]:
@@ -298,6 +315,7 @@ async def open_engine(
     config: Config | str | Path | Mapping[str, Any] | None = None,
     clock: Clock = now_in_utc,
     checkers: Mapping[str, Check] | None = None,
+    queries: Mapping[str, Query] | None = None,
     embedder: Embedder | None = None,
     counter: Callable[[str], int | Awaitable[int]] | None = None,
     authority: Authority | None = None,
@@ -305,7 +323,8 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """Opens a store by its URL (`sqlite:PATH`, `postgresql://…`, `embedded:DIR`, `memory:`) and yields an `Engine`; closes it at the end.
 
-    `config` is laid over the shipped one; `clock` gives aware times; `checkers` look at origins by URI scheme; `embedder` takes the
+    `config` is laid over the shipped one; `clock` gives aware times; `checkers` look at origins by URI scheme and `queries`, by name,
+    at `sql:` ones; `embedder` takes the
     place of the local feature hash; `counter` counts tokens as the caller's model does; `authority` says at each call what a
     principal is granted. `rebuild` opens a store whose words were indexed with another language, to index it anew.
     Raises `ConfigError`, and `StorageUnavailable` with what to do.
@@ -317,9 +336,7 @@ async def open_engine(
     async with opened(store, settings, analyser.signature, rebuild=rebuild) as own:
         roots = Roots(own, settings.freshness.roots)
         files = FileChecker(roots, most_bytes=settings.freshness.most_bytes, threads=settings.freshness.workers)
-        watch = Watch(
-            {"file": files, **(checkers or {})}, workers=settings.freshness.workers, check_seconds=settings.freshness.check_seconds
-        )
+        watch = watch_of(settings, files, checkers or {}, queries or {})
         kit = Kit(
             config=settings,
             finder=own,
@@ -339,6 +356,7 @@ async def open_engine(
             authority=authority or (FromStore(own) if settings.authority.grants == "store" else AsStated()),
             roots=roots,
             files=files,
+            watch=watch,
             without=without,
         )
 

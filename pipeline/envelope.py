@@ -63,6 +63,7 @@ def card(given: Card) -> Wire:
         version=memory.version,
         origin=_origin(memory.origin),
         createdAt=moment(memory.created_at),
+        freshness=given.fresh.verdict.value,
         verifiedAt=None if given.fresh.checked_at is None else moment(given.fresh.checked_at),
         trust=memory.trust.value,
         tags=list(memory.tags),

@@ -167,6 +167,7 @@ class _Steps:
                 page=recalled.page,
                 batch=self.kit.config.freshness.batch,
                 clock=self.kit.clock,
+                keep_unverified=self.kit.config.freshness.keeps_unverified(self.access.org),
                 ceiling=replace(ceiling, items=ceiling.items - looked_at),
             ),
         )

@@ -152,18 +152,16 @@ class _Tally:
             damped = each.counts + rules.k1 * (1.0 - rules.b + rules.b * each.lengths / self._average)
             gained = word.weight * inverse_frequency(each.keys.size, self._passages) * (rules.k1 + 1.0) * each.counts / damped
             self.scores[at] += gained if where is None else np.where(where[at], gained, 0.0)
-        at = np.searchsorted(self.keys, held.places[0].keys) if len(held.places) == 1 and where is None else self._among(held, where)
-        self.informed[at] += word.information
-        self.words[at] += word.held
-        self.lessened[at] += word.held * _lessened(word, rules)
-        if not word.common:
-            self.telling[at] = True
-        if word.alias:
-            self.aliased[at] = True
-
-    def _among(self, held: _Held, where: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
         holding = held.among(self.keys)
-        return holding if where is None else holding & where
+        if where is not None:
+            holding &= where
+        self.informed[holding] += word.information
+        self.words[holding] += word.held
+        self.lessened[holding] += word.held * _lessened(word, rules)
+        if not word.common:
+            self.telling |= holding
+        if word.alias:
+            self.aliased |= holding
 
 
 def _add_guesses(tally: _Tally, guesses: Sequence[_Held], words: Sequence[Weighed]) -> None:
@@ -191,7 +189,11 @@ def _lessened(word: Weighed, rules: Words) -> float:
 
 def _part(amounts: NDArray[np.float64], whole: float) -> NDArray[np.float64]:
     """The part of the whole that each amount is, 0…1."""
-    return np.round(np.minimum(1.0, amounts / whole), 12) if whole > 0 else np.zeros(amounts.size)
+    if whole <= 0:
+        return np.zeros(amounts.size)
+    parts: NDArray[np.float64] = amounts / whole
+    np.minimum(parts, 1.0, out=parts)
+    return np.round(parts, 12, out=parts)
 
 
 def _nothing() -> Scored:

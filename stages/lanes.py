@@ -46,10 +46,11 @@ def weighed(
     """
     aliases = [alias for alias in terms.aliases if _held(alias, postings)]
     named = {word for alias in aliases for word in words_of(alias)}
-    counted = []
-    for term in terms.words:
-        if not term.stop and term.text in postings and (_held(term.text, postings) or term.plain not in named):
-            counted.append(_weighed(term, postings, near.get(term.text, ()), passages, rules))
+    counted = [
+        _weighed(term, postings, near.get(term.text, ()), passages, rules)
+        for term in terms.words
+        if not term.stop and term.text in postings and (_held(term.text, postings) or term.plain not in named)
+    ]
     return counted + [_alias(alias, postings, passages, rules) for alias in aliases]
 
 

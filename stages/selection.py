@@ -53,7 +53,8 @@ class Bar:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """Thresholds. Of words: what the best passage must carry (`lexical` of the question's information and `words` of its words), and
-    what the others must (`lexical_of_best` of the best one's, and no fall of their number by `words_fall`). Of vectors: cosine similarity."""
+    what the others must (`lexical_of_best` of the best one's, and no fall of the number of words below `words_fall`). Of vectors:
+    cosine similarity."""
 
     lexical: Similarity
     lexical_of_best: Similarity

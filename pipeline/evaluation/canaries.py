@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from remit.pipeline.storage.entry import Entry, Record
+from remit.pipeline.storage.entry import Record
 from remit.pipeline.storage.store import Store
 from remit.stages.access import Access, Approval
+from remit.stages.evidence import MemoryId
 
 _WORD = re.compile(r"\w{6,}")
 """Words of six characters and more: shorter ones turn up by accident."""
@@ -40,10 +41,10 @@ class Canaries:
 async def records_of(store: Store) -> list[tuple[str, Record]]:
     """(org, record) of everything in the store: for the host, who evaluates its own."""
     told: list[tuple[str, Record]] = []
-    after = None
+    after: tuple[str, MemoryId] | None = None
     while page := await store.records(after, PAGE):
         told += [(org, entry.record) for org, entry in page]
-        after = _last(page)
+        after = page[-1][0], page[-1][1].record.id
     return told
 
 
@@ -73,17 +74,12 @@ def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.casefold()))
 
 
-def _last(page: Iterable[tuple[str, Entry]]) -> tuple[str, object]:
-    org, entry = list(page)[-1]
-    return org, entry.record.id
-
-
 OURS = frozenset(
     _words(
-        "received returned rejected ceiling items seconds tokens outcome exhausted degraded enough nothing_found unavailable generate dedupe "
-        "verify memory search_memory gen_ai operation limit sources profile answer session conversation project person machine agent global "
-        "duplicate collapsed superseded expired over_ceiling filtered lexical vector semantic approximate evidence context passage source "
-        "scope version because within declared matches memories question nothing common store config number"
+        "received returned rejected ceiling items seconds tokens outcome exhausted degraded enough nothing_found unavailable generate "
+        "dedupe verify memory search_memory gen_ai operation limit sources profile answer session conversation project person machine "
+        "agent global duplicate collapsed superseded expired over_ceiling filtered lexical vector semantic approximate evidence context "
+        "passage source scope version because within declared matches memories question nothing common store config number"
     )
 )
 """Words that Remit itself says, in spans, logs, reasons and the frame of a context."""

@@ -24,7 +24,7 @@ STEPS: Mapping[str, tuple[str, str]] = {
 
 
 async def curves(
-    engine: Engine, cases: Sequence[Case], *, items: Sequence[int], tokens: Sequence[int], told: Callable[[int], None] = lambda done: None
+    engine: Engine, cases: Sequence[Case], *, items: Sequence[int], tokens: Sequence[int], told: Callable[[int], None] = lambda _: None
 ) -> dict[str, Curve]:
     """Asks the cases that have evidence again, with each budget in turn lowered for one stage only."""
     with_evidence = [case for case in cases if case.relevant]

@@ -142,7 +142,7 @@ def shape_of(readable: int) -> str:
 
 
 async def evaluated(
-    engine: Engine, cases: Sequence[Case], *, k: int, ears: Ears | None = None, told: Callable[[int], None] = lambda done: None
+    engine: Engine, cases: Sequence[Case], *, k: int, ears: Ears | None = None, told: Callable[[int], None] = lambda _: None
 ) -> Evaluation:
     """Asks all cases, one after the other, so that each one's time is its own.
 
@@ -159,9 +159,7 @@ async def evaluated(
     return Evaluation(asked=tuple(asked), k=k, facts=(await engine.doctor()).facts)
 
 
-async def _canaries(
-    engine: Engine, case: Case, records: Sequence[tuple[str, Record]], seen: dict[tuple[Any, ...], Canaries]
-) -> Canaries:
+async def _canaries(engine: Engine, case: Case, records: Sequence[tuple[str, Record]], seen: dict[tuple[Any, ...], Canaries]) -> Canaries:
     """What this principal may not read, worked out once for all of its questions."""
     grants = await granted(case.principal, engine.authority, engine.config.limits)
     key = (grants.org, grants.actor, grants.scopes)

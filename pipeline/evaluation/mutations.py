@@ -24,16 +24,14 @@ from remit.stages.ports import Embedder
 STRANGERS = "strangers-of-an-evaluation"
 HIDDEN = "project:hidden-from-an-evaluation"
 COPIES = 5
-UNLIKE = ("seconds", "traceId")
+UNLIKE = ("seconds", "traceId", "verifiedAt")
 """What differs between two answers that say the same."""
 
 
 class Opening(Protocol):
     """Opens the copy, as `open_engine` does; a test may switch a guard off in what it opens."""
 
-    def __call__(
-        self, *, embedder: Embedder | None = None, authority: Authority | None = None
-    ) -> AbstractAsyncContextManager[Engine]: ...
+    def __call__(self, *, embedder: Embedder | None = None, authority: Authority | None = None) -> AbstractAsyncContextManager[Engine]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +69,7 @@ class Revoking(Authority):
         return replace(principal, scopes=())
 
 
-async def mutated(open_copy: Opening, cases: Sequence[Case], *, told: Callable[[int], None] = lambda done: None) -> list[Finding]:
+async def mutated(open_copy: Opening, cases: Sequence[Case], *, told: Callable[[int], None] = lambda _: None) -> list[Finding]:
     """Applies every mutation to the copy, in this order, and asks all cases each time. The copy is not fit for use afterwards."""
     findings = []
     before = await _answers(open_copy, cases)
@@ -116,18 +114,15 @@ async def _stale(open_copy: Opening, cases: Sequence[Case], before: Sequence[Ans
     """Expired memories, worded as the question is, would come first if they still stood."""
     async with open_copy() as engine:
         for org in sorted({case.principal.org for case in cases}):
-            items = [
-                replace(item, expires_at=_moment(case) - timedelta(days=1), created_at=_moment(case) - timedelta(days=2))
-                for place, case in enumerate(cases)
-                if case.principal.org == org
-                for item in _echoes(case, place, GLOBAL)
-            ]
+            own = [case for case in cases if case.principal.org == org]
+            over = min(map(_moment, own)) - timedelta(days=1)
+            items = [replace(item, expires_at=over) for place, case in enumerate(own) for item in _echoes(case, place, GLOBAL)]
             await _taken_in(engine, items, Principal(actor="evaluation", org=org, scopes="*"))
     changed = _differing(cases, before, await _answers(open_copy, cases), returned)
     return _finding("stale high-ranked records", "what is no longer valid is not returned, and takes no place from what is", changed)
 
 
-async def _other_model(open_copy: Opening, cases: Sequence[Case], before: Sequence[Answer]) -> Finding:
+async def _other_model(open_copy: Opening, cases: Sequence[Case], _: Sequence[Answer]) -> Finding:
     async with open_copy() as engine:
         embedders = [OtherModel(each) for each in engine.kit.embedders]
     if not embedders:
@@ -141,7 +136,7 @@ async def _other_model(open_copy: Opening, cases: Sequence[Case], before: Sequen
 _MODEL = "vectors of another model are not compared, though they have as many dimensions: words alone answer until they are made anew"
 
 
-async def _revoked(open_copy: Opening, cases: Sequence[Case], before: Sequence[Answer]) -> Finding:
+async def _revoked(open_copy: Opening, cases: Sequence[Case], _: Sequence[Answer]) -> Finding:
     async with open_copy(authority=Revoking()) as engine:
         after = [await engine.recall(case.request, case.principal) for case in cases]
     wrong = [case.name for case, answer in zip(cases, after, strict=True) if any(card["scope"] != GLOBAL for card in answer.data)]
@@ -206,5 +201,3 @@ async def _answers(open_copy: Opening, cases: Sequence[Case]) -> list[Answer]:
 
 def _moment(case: Case) -> datetime:
     return moment_at("asOf", case.request.as_of)
-
-

@@ -30,6 +30,7 @@ _DISAGREEMENTS = {
     "orphan_phrases": "rows of the phrase index that belong to no passage",
     "missing_words": "words that the vocabulary does not know",
     "orphan_words": "words of the vocabulary that stand nowhere",
+    "orphan_past": "rows of histories, tags and descents that lie on another shelf than their memory",
     "miscounted_shelves": "shelves whose counters are wrong",
     "miscounted_vectors": "shelves whose counters of vectors are wrong",
 }

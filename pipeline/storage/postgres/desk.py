@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Any
 
 import anyio
@@ -76,7 +77,8 @@ class Transaction:
         self._until = until
         self._host = host
         self._begun = False
-        self._looking_since: float | None = None
+        self._looking_since = -inf
+        self._looks: dict[str, Command] = {}
 
     @property
     def line(self) -> Line:
@@ -96,36 +98,44 @@ class Transaction:
 
     async def tried(self, commands: Sequence[Command]) -> Answers:
         """The answers up to the first failure, which is told beside them; after that nothing more may be asked."""
-        first = [] if self._begun else self._first()
-        self._begun = True
         if self._until <= anyio.current_time():
             return Answers(failure=OUT_OF_TIME)
+        if self._begun:
+            return await self._line.exchange(commands, until=self._until + GRACE)
+        self._begun = True
+        first = self._first()
+        if self._begin == WRITING and len(self._looks) > 1:
+            # Before anything is written it must be known to be safe.
+            begun = await self._begin_with(first, [])
+            return begun if begun.failure is not None else await self._line.exchange(commands, until=self._until + GRACE)
+        return await self._begin_with(first, commands)
+
+    async def _begin_with(self, first: Sequence[Command], commands: Sequence[Command]) -> Answers:
         answers = await self._line.exchange([*first, *commands], until=self._until + GRACE)
-        if first:
-            begun, answers.results = answers.results[: len(first)], answers.results[len(first) :]
-            if len(begun) == len(first):
-                self._look(begun)
-            elif answers.failure is None:
-                raise StorageUnavailable(failures.LOST)
+        begun, answers.results = answers.results[: len(first)], answers.results[len(first) :]
+        self._look(begun[len(first) - len(self._looks) :])
+        if len(begun) < len(first) and answers.failure is None:
+            raise StorageUnavailable(failures.LOST)
         return answers
 
     def _first(self) -> list[Command]:
         desk = self._desk
         self._terms = Terms(role=None if self._host else desk.role, vectors_in=desk.means.schema)
         seconds, now = self._until - anyio.current_time(), anyio.current_time()
-        first = [*opening(self._line, self._begin, self._identity, self._terms, max(0.001, seconds)), desk.command("who")]
+        self._looks = {"who": desk.command("who")}
         if not self._host and now - self._line.checked >= desk.settings.safety_seconds:
             self._looking_since = now
-            first += [desk.command("hazards", may_log_in=desk.settings.profile == "cluster"), desk.command("means")]
-        return first
+            self._looks["hazards"] = desk.command("hazards", may_log_in=desk.settings.profile == "cluster")
+            self._looks |= {name: desk.command(name) for name in ("changed_policies", "means")}
+        return [*opening(self._line, self._begin, self._identity, self._terms, max(0.001, seconds)), *self._looks.values()]
 
-    def _look(self, begun: Sequence[PGresult]) -> None:
-        """Sees on whose behalf this is, and whether it is safe when that was asked."""
-        who = begun[-1] if self._looking_since is None else begun[-3]
-        confirmed([who.get_value(0, column) for column in range(3)], self._identity, self._terms)
-        if self._looking_since is not None:
-            hazards, means = begun[-2].get_value(0, 0), begun[-1].get_value(0, 0)
-            if hazards is not None:
+    def _look(self, told: Sequence[PGresult]) -> None:
+        """Sees on whose behalf this is, and whether it is safe when that was asked, as far as the answers go."""
+        for name, result in zip(self._looks, told, strict=False):
+            if name == "who":
+                confirmed([result.get_value(0, column) for column in range(3)], self._identity, self._terms)
+            elif name == "means":
+                self._desk.means = Means.told(result.get_value(0, 0))
+                self._line.checked = self._looking_since
+            elif (hazards := result.get_value(0, 0)) is not None:
                 raise UnsafeStorage("; ".join(json.loads(hazards)) + ".")
-            self._desk.means = Means.told(means)
-            self._line.checked = self._looking_since

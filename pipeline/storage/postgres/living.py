@@ -37,7 +37,7 @@ from remit.pipeline.storage.postgres.rows import (
     with_references,
 )
 from remit.pipeline.storage.postgres.statements import Command
-from remit.pipeline.storage.postgres.writing import COMMIT, OF_ORG, TRIES, Known, Write, keys_of, names_of
+from remit.pipeline.storage.postgres.writing import COMMIT, OF_ORG, Known, Write, keys_of, names_of
 from remit.stages.access import Access, Approval
 from remit.stages.evidence import MemoryId
 from remit.stages.request import Source
@@ -45,10 +45,8 @@ from remit.stages.request import Source
 
 async def change(desk: Desk, changes: Sequence[Change], access: Access) -> list[Receipt]:
     """One after the other, for one may be about what another changed; all in one transaction."""
-    receipts = []
     async with desk.writing(Identity.of(access)) as transaction:
-        for each in changes:
-            receipts.append(await Living(desk, access).change(transaction, each))
+        receipts = [await Living(desk, access).change(transaction, each) for each in changes]
         await transaction.ask([COMMIT])
     return receipts
 

@@ -1070,16 +1070,6 @@ WITH
             ) THEN 'allowed to read past row security'
         END AS power
         FROM pg_catalog.pg_roles AS r
-    ),
-    policies AS (
-        SELECT tablename, md5(string_agg(
-            concat_ws('|', policyname, permissive, roles, cmd, qual, with_check), E'\n' ORDER BY policyname COLLATE "C"
-        )) AS told
-        FROM pg_catalog.pg_policies WHERE schemaname = 'remit' GROUP BY tablename
-    ),
-    noted AS (
-        SELECT w.key AS tablename, w.value AS told
-        FROM remit.setting AS s CROSS JOIN LATERAL json_each_text(s.value::json) AS w WHERE s.name = 'policies'
     )
 SELECT json_agg(h.told ORDER BY h.told)
 FROM (
@@ -1098,16 +1088,29 @@ FROM (
     WHERE r.relkind IN ('m', 'f')
         OR (r.relkind = 'v' AND NOT coalesce(r.reloptions && ARRAY['security_invoker=true', 'security_invoker=on'], false))
     UNION ALL
-    SELECT 'the policies of ' || coalesce(r.relname, n.tablename) || ' are not those that `remit init` made'
-    FROM (SELECT relname FROM relations WHERE relkind IN ('r', 'p')) AS r
-    FULL JOIN noted AS n ON n.tablename = r.relname
-    LEFT JOIN policies AS p ON p.tablename = coalesce(r.relname, n.tablename)
-    WHERE r.relname IS NULL OR n.told IS DISTINCT FROM p.told
-    UNION ALL
     SELECT 'the function ' || f.proname || ' runs with the rights of its owner'
     FROM pg_catalog.pg_proc AS f JOIN pg_catalog.pg_namespace AS n ON n.oid = f.pronamespace
     WHERE n.nspname = 'remit' AND f.prosecdef
 ) AS h;
+
+-- changed_policies
+-- The tables whose policies are not those that `remit init` made, as a JSON array of texts; NULL when there are none.
+WITH
+    made AS (
+        SELECT w.key AS tablename, w.value AS told
+        FROM remit.setting AS s CROSS JOIN LATERAL json_each_text(s.value::json) AS w WHERE s.name = 'policies'
+    ),
+    here AS (
+        SELECT t.tablename, md5(string_agg(
+            concat_ws('|', p.policyname, p.permissive, p.roles, p.cmd, p.qual, p.with_check), E'\n' ORDER BY p.policyname COLLATE "C"
+        ) FILTER (WHERE p.policyname IS NOT NULL)) AS told
+        FROM pg_catalog.pg_tables AS t
+        LEFT JOIN pg_catalog.pg_policies AS p ON p.schemaname = t.schemaname AND p.tablename = t.tablename
+        WHERE t.schemaname = 'remit' GROUP BY t.tablename
+    )
+SELECT json_agg('the policies of ' || coalesce(here.tablename, made.tablename) || ' are not those that `remit init` made')
+FROM here FULL JOIN made ON made.tablename = here.tablename
+WHERE here.told IS DISTINCT FROM made.told;
 
 -- facts
 -- What `remit doctor` tells of the server and of the tables: version, encoding, dead rows, and what the transaction was set to.
@@ -1166,6 +1169,16 @@ WHERE NOT EXISTS (SELECT 1 FROM remit.vocabulary AS v WHERE v.org = :org AND v.s
 SELECT count(*) FROM remit.vocabulary AS v
 WHERE v.org = :org
     AND NOT EXISTS (SELECT 1 FROM remit.posting AS x WHERE x.org = :org AND x.word = v.word AND x.shelf = v.shelf);
+
+-- orphan_past
+-- Rows of histories, tags and descents of an org that lie on another shelf than their memory.
+SELECT count(*)
+FROM (
+    SELECT p.memory, p.shelf FROM remit.past AS p WHERE p.org = :org
+    UNION ALL SELECT d.memory, d.shelf FROM remit.derived AS d WHERE d.org = :org
+    UNION ALL SELECT t.memory, t.shelf FROM remit.tag AS t WHERE t.org = :org
+) AS r
+WHERE NOT EXISTS (SELECT 1 FROM remit.memory AS m WHERE m.org = :org AND m.key = r.memory AND m.shelf = r.shelf);
 
 -- miscounted_shelves
 -- Shelves of an org whose counters are not what stands on them.

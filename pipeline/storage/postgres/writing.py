@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -164,39 +164,30 @@ class Write:
         for memory, approved, superseded, timed, length, spaces in passages:
             if approved and not timed:
                 standing.setdefault((memory, superseded), []).append((length, spaces))
-        for (
-            source,
-            name,
-            key,
-            version,
-            digest,
-            superseded,
-            approval,
-            trust,
-            shelf,
-            scope,
-            project,
-            conversation,
-            place,
-            vectors,
-        ) in memories:
-            self._shelves[place], self._vectors[shelf] = shelf, vectors
-            self.memories[MemoryId(Source(source), unspelled(name))] = Known(
-                key=key,
-                shelf=shelf_of(self._of, columns[0], source, columns[1], columns[2]),
-                version=version,
-                digest=digest,
-                superseded=superseded,
-                approved=approval == Approval.APPROVED,
-                rejected=approval == Approval.REJECTED,
-                trust=Trust(trust),
-                was=shelf,
-                passages=tuple(standing.get((key, False), ())),
-                marked=tuple(standing.get((key, True), ())),
-            )
+        for source, name, *row, place, vectors in memories:
+            known = self._known(source, row, standing)
+            self.memories[MemoryId(Source(source), unspelled(name))] = known
+            if known.was is not None:
+                self._shelves[place], self._vectors[known.was] = known.was, vectors
         for key, source, name, digest, written, version in receipts:
             memory = MemoryId(Source(source), unspelled(name))
             self._first[unspelled(key)] = memory, digest, Receipt(id=str(memory), written=Written(written), version=version)
+
+    def _known(self, source: str, row: Sequence[Any], standing: Mapping[tuple[int, bool], Sequence[tuple[int, list[str]]]]) -> Known:
+        key, version, digest, superseded, approval, trust, shelf, scope, project, conversation = row
+        return Known(
+            key=key,
+            shelf=shelf_of(self._of, scope, source, project, conversation),
+            version=version,
+            digest=digest,
+            superseded=superseded,
+            approved=approval == Approval.APPROVED,
+            rejected=approval == Approval.REJECTED,
+            trust=Trust(trust),
+            was=shelf,
+            passages=tuple(standing.get((key, False), ())),
+            marked=tuple(standing.get((key, True), ())),
+        )
 
     def put(self, entry: Entry, access: Access, hidden: set[MemoryId]) -> Receipt:
         """What becomes of an entry, after those before it."""
