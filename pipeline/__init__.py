@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from remit.pipeline.authority import Authority, Principal
+    from remit.pipeline.carrying import Whole
     from remit.pipeline.engine import Engine, open_engine
     from remit.pipeline.envelope import Answer
     from remit.pipeline.freshness import SqliteQuery
     from remit.pipeline.items import Doc, Fact, Session
+    from remit.pipeline.life import Event, Forgotten
     from remit.pipeline.outcome import Outcome
     from remit.pipeline.storage.entry import Receipt
     from remit.stages.evidence import Claim, Memory, Origin, Verdict
@@ -19,10 +21,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "remit.pipeline.authority": ("Authority", "Principal"),
+    "remit.pipeline.carrying": ("Whole",),
     "remit.pipeline.engine": ("Engine", "open_engine"),
     "remit.pipeline.envelope": ("Answer",),
     "remit.pipeline.freshness": ("SqliteQuery",),
     "remit.pipeline.items": ("Doc", "Fact", "Session"),
+    "remit.pipeline.life": ("Event", "Forgotten"),
     "remit.pipeline.outcome": ("Outcome",),
     "remit.pipeline.storage.entry": ("Receipt",),
     "remit.stages.evidence": ("Claim", "Memory", "Origin", "Verdict"),
@@ -36,7 +40,9 @@ __all__ = [
     "ContextWanted",
     "Doc",
     "Engine",
+    "Event",
     "Fact",
+    "Forgotten",
     "Memory",
     "Origin",
     "Outcome",
@@ -48,6 +54,7 @@ __all__ = [
     "SqliteQuery",
     "TagFilter",
     "Verdict",
+    "Whole",
     "open_engine",
 ]
 

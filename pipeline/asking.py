@@ -40,7 +40,8 @@ LANES = ("lexical", "local", "semantic")
 class Plan:
     """A checked request: what is asked, of what part of the access, and the most it may cost.
 
-    `ceilings` has every stage; that of pack carries `room.tokens`. `postings` is the most (word, passage) pairs generate may read.
+    `ceilings` has every stage; that of pack carries `room.tokens`. `postings` is the most (word, passage) pairs generate may
+    read, `rerank` how many of the best a reranker may look at.
     """
 
     question: Question
@@ -48,6 +49,7 @@ class Plan:
     profile: str
     ceilings: Mapping[StageName, Ceiling]
     postings: int
+    rerank: int
     selection: Selection
     room: Room
     deadline_seconds: float
@@ -72,6 +74,7 @@ def asked(request: Request, config: Config, now: datetime) -> Plan:
         profile=profile,
         ceilings={stage: _ceiling(limits[stage], room if stage is StageName.PACK else None) for stage in StageName},
         postings=limits[StageName.GENERATE]["postings"],
+        rerank=limits[StageName.RANK]["rerank"],
         selection=_selection(request.selection, config.recall.selection),
         room=room,
         deadline_seconds=allowed.deadline_seconds

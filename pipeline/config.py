@@ -282,6 +282,15 @@ class Postgres(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation(_Checked):
+    k: Positive
+    budgets: list[Positive]
+    tokens: list[Positive]
+    resamples: Positive
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config(_Checked):
     principal: PrincipalDefault
     authority: AuthoritySettings
@@ -295,6 +304,7 @@ class Config(_Checked):
     chunking: Chunking
     freshness: Freshness
     remember: Remember
+    evaluation: Evaluation
     limits: Limits
     sqlite: Sqlite
     postgres: Postgres

@@ -33,7 +33,7 @@ async def examined(store: Store, config: Config, kit: Kit) -> Examination:
         **capabilities.facts,
         "vectors": capabilities.vectors or "searched",
         "words": kit.analyser.signature,
-        "embedding": ", ".join(f"{each.lane} {each.space}" for each in kit.embedders) or "off",
+        "embedding": ", ".join(f"{lane} {space}" for lane, space in kit.streams.spaces().items()) or "off",
         "tokens": kit.counter.name,
         "roots": ", ".join([*config.freshness.roots, *await store.roots()]) or "none",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -33,7 +34,8 @@ from remit.pipeline.config import Config, load
 from remit.pipeline.counting import HostCounter, counter_named
 from remit.pipeline.crews import Crews
 from remit.pipeline.doctor import Examination, examined
-from remit.pipeline.embedding.local import LocalHash
+from remit.pipeline.embedding.minilm import MiniLMModel
+from remit.pipeline.embedding.streams import Streams, streams_of
 from remit.pipeline.envelope import Answer, answered
 from remit.pipeline.errors import ConfigError, InvalidRequest, NotAuthorised
 from remit.pipeline.fields import name_at
@@ -45,15 +47,16 @@ from remit.pipeline.opening import opened
 from remit.pipeline.outcome import Because, Code, fault
 from remit.pipeline.recall import Kit, Recalled, recall
 from remit.pipeline.remember import remember, remember_stream
+from remit.pipeline.reranking import Rerankers, rerankers_of
 from remit.pipeline.roots import Roots
-from remit.pipeline.storage.entry import Receipt, Written
+from remit.pipeline.storage.entry import Entry, Receipt, Written
 from remit.pipeline.storage.store import Store
 from remit.pipeline.trail import Trail, finish, log, root_span, trace_id
+from remit.pipeline.vectors import Completing, Vectored, with_vectors
 from remit.pipeline.watching import watch_of
 from remit.pipeline.why import Explanation, explained
 from remit.stages.access import Access
-from remit.stages.ports import Embedder, TokenCounter
-from remit.stages.report import Degradation
+from remit.stages.ports import Embedder, Reranker, TokenCounter
 from remit.stages.request import Request, Source
 
 Clock = Callable[[], datetime]
@@ -67,11 +70,11 @@ class Engine:
     store: Store
     kit: Kit
     indexer: Indexer
+    whole: Completing
     authority: Authority
     roots: Roots
     files: FileChecker
     watch: Watch
-    without: tuple[Degradation, ...]
 
     async def recall(self, request: Request, principal: Principal | None = None) -> Answer:
         """Evidence for a question that this principal may use, why, and what finding it cost.
@@ -89,8 +92,8 @@ class Engine:
                 trail,
                 scope_filter=scope_filter(access, plan.narrowing) if access else {},
                 evidence_minimum=self.config.recall.evidence_minimum,
-                spaces={embedder.lane: embedder.space for embedder in self.kit.embedders},
-                without=self.without,
+                streams=self.kit.streams,
+                org=access.org if access else "",
                 trace=trace_id(span),
             )
             finish(span, answer.outcome.value, len(answer.data))
@@ -122,6 +125,7 @@ class Engine:
             now=self.kit.clock(),
             resolve=self.files.resolved,
             granted=partial(self._grants, principal),
+            complete=self._completed,
         )
         self.changed()
         return receipts
@@ -139,6 +143,7 @@ class Engine:
             now=self.kit.clock(),
             resolve=self.files.resolved,
             granted=partial(self._grants, principal),
+            complete=self._completed,
         )
         async for receipt in receipts:
             self.changed()
@@ -160,7 +165,7 @@ class Engine:
         As in all that follows, what the principal may not touch and what is not there are refused `unknown_memory` alike.
         """
         grants = await self._grants(principal)
-        return await approve(memories, grants, store=self.store, indexer=self.indexer, limits=self.config.limits, now=self.kit.clock())
+        return await approve(memories, grants, store=self.store, indexer=self.whole, limits=self.config.limits, now=self.kit.clock())
 
     async def reject(self, memories: Sequence[Name], principal: Principal | None = None) -> list[Receipt]:
         """Rejects memories, so that they are not found (any more); one receipt each, all in one transaction."""
@@ -213,7 +218,7 @@ class Engine:
     ) -> AsyncIterator[Receipt]:
         """Takes in what `export` gave, exactly as it stood; one receipt each, in order, when its batch is durable."""
         granting = partial(self._grants, principal)
-        async for receipt in imported(memories, granting, store=self.store, indexer=self.indexer, config=self.config, clock=self.kit.clock):
+        async for receipt in imported(memories, granting, store=self.store, indexer=self.whole, config=self.config, clock=self.kit.clock):
             yield receipt
 
     async def brief(self, principal: Principal | None = None, *, tokens: int | None = None, project: str | None = None) -> Brief:
@@ -259,6 +264,9 @@ class Engine:
     async def _paired(self, what: Written, memory: Name, by: Name, principal: Principal | None) -> Receipt:
         grants = await self._grants(principal)
         return await paired(what, memory, by, grants, store=self.store, limits=self.config.limits, now=self.kit.clock())
+
+    async def _completed(self, entries: Sequence[Entry]) -> Vectored:
+        return await with_vectors(entries, self.kit.streams.passages(entries[0].record.label.shelf.org))
 
     def _planned(self, request: Request) -> Plan:
         """The request's plan, its phrases in the words they are looked up by. Raises `InvalidRequest` naming the field that is wrong."""
@@ -317,6 +325,7 @@ async def open_engine(
     checkers: Mapping[str, Check] | None = None,
     queries: Mapping[str, Query] | None = None,
     embedder: Embedder | None = None,
+    reranker: Reranker | None = None,
     counter: Callable[[str], int | Awaitable[int]] | None = None,
     authority: Authority | None = None,
     rebuild: bool = False,
@@ -324,25 +333,31 @@ async def open_engine(
     """Opens a store by its URL (`sqlite:PATH`, `postgresql://…`, `embedded:DIR`, `memory:`) and yields an `Engine`; closes it at the end.
 
     `config` is laid over the shipped one; `clock` gives aware times; `checkers` look at origins by URI scheme and `queries`, by name,
-    at `sql:` ones; `embedder` takes the
-    place of the local feature hash; `counter` counts tokens as the caller's model does; `authority` says at each call what a
-    principal is granted. `rebuild` opens a store whose words were indexed with another language, to index it anew.
+    at `sql:` ones; `embedder` takes the place of the configured streams and `reranker` of the configured reranker; `counter` counts
+    tokens as the caller's model does; `authority` says at each call what a principal is granted. `rebuild` opens a store whose words
+    were indexed with another language, to index it anew.
     Raises `ConfigError`, and `StorageUnavailable` with what to do.
     """
     settings = config if isinstance(config, Config) else load(config)
     analyser = Analyser(settings.analysis.language)
-    embedders, without = _embedders(settings, analyser, embedder)
+    embedding = settings.embedding.minilm
+    model = MiniLMModel(threads=embedding.threads, run_tokens=embedding.run_tokens)
+    streams = streams_of(settings, analyser, own=embedder, model=model, environment=os.environ, clock=clock)
+    rerankers = rerankers_of(settings, own=reranker, model=model, environment=os.environ, clock=clock)
+    await streams.load()
     tokens = HostCounter(counter) if counter else _loaded(settings.context.counter)
-    async with opened(store, settings, analyser.signature, rebuild=rebuild) as own:
+    async with _closing(streams, rerankers), opened(store, settings, analyser.signature, rebuild=rebuild) as own:
         roots = Roots(own, settings.freshness.roots)
         files = FileChecker(roots, most_bytes=settings.freshness.most_bytes, threads=settings.freshness.workers)
         watch = watch_of(settings, files, checkers or {}, queries or {})
+        indexer = Indexer(analyser, streams.hashes(), settings.chunking, tokens)
         kit = Kit(
             config=settings,
             finder=own,
             reader=own,
             checker=watch,
-            embedders=embedders,
+            streams=streams,
+            rerankers=rerankers,
             counter=tokens,
             analyser=analyser,
             crews=Crews(settings.recall.crews),
@@ -352,21 +367,23 @@ async def open_engine(
             config=settings,
             store=own,
             kit=kit,
-            indexer=Indexer(analyser, embedders, settings.chunking, tokens),
+            indexer=indexer,
+            whole=Completing(indexer, streams),
             authority=authority or (FromStore(own) if settings.authority.grants == "store" else AsStated()),
             roots=roots,
             files=files,
             watch=watch,
-            without=without,
         )
 
 
-def _embedders(settings: Config, analyser: Analyser, own: Embedder | None) -> tuple[Sequence[Embedder], tuple[Degradation, ...]]:
-    if own is not None:
-        return (own,), ()
-    if settings.embedding.provider == "none":
-        return (), (Degradation.EMBEDDINGS_OFF,)
-    return (LocalHash(analyser),), ()
+@asynccontextmanager
+async def _closing(streams: Streams, rerankers: Rerankers) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await streams.aclose()
+            await rerankers.aclose()
 
 
 def _loaded(name: str) -> TokenCounter:

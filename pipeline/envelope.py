@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 
 from remit.pipeline.asking import Plan
+from remit.pipeline.embedding.streams import Streams
 from remit.pipeline.outcome import Because, Evidence, Outcome, decided
 from remit.pipeline.recall import Recalled
 from remit.pipeline.storage.entry import ALIAS
@@ -17,7 +18,7 @@ from remit.pipeline.trail import StageReport, Trail
 from remit.stages.evidence import Card, Lane, Origin, Ranked, Route
 from remit.stages.generate import Generated
 from remit.stages.pack import Packed
-from remit.stages.report import Degradation, Reason, StageName
+from remit.stages.report import Reason, StageName
 from remit.stages.request import Source
 
 
@@ -112,7 +113,7 @@ def because(each: Because) -> Wire:
     )
 
 
-def mode(generated: Sequence[Generated], reports: Sequence[StageReport], spaces: Mapping[Lane, str], off: Sequence[Degradation]) -> Wire:
+def mode(generated: Sequence[Generated], reports: Sequence[StageReport], streams: Streams, org: str) -> Wire:
     """How the answer was found: which routes ran, what was done without, and which vectors were compared."""
     last = generated[-1] if generated else None
     routes: dict[Route, str] = {}
@@ -120,11 +121,16 @@ def mode(generated: Sequence[Generated], reports: Sequence[StageReport], spaces:
     for each in generated:
         routes.update(each.routes)
         near.update(each.near)
-    degraded = dict.fromkeys([*off, *(each for report in reports for each in report.degraded)])
+    spaces, coverage = streams.spaces(), dict(last.coverage) if last else {}
+    degraded = dict.fromkeys([*streams.degraded(org, coverage), *(each for report in reports for each in report.degraded)])
     return Wire(
         routes={route.value: said for route, said in sorted(routes.items())},
         degraded=sorted(each.value for each in degraded),
-        embedding={lane.value: Wire(space=space, coverage=_fraction(last, lane)) for lane, space in sorted(spaces.items())},
+        embedding={
+            lane.value: Wire(space=spaces.get(lane), coverage=_fraction(last, lane), state=state.value)
+            for lane, state in streams.states(org, coverage).items()
+            if lane in spaces
+        },
         near={word: list(close) for word, close in sorted(near.items())},
         leftOut=[word for word in last.left_out if not word.startswith(ALIAS)] if last else [],
     )
@@ -158,8 +164,8 @@ def answered(
     *,
     scope_filter: Mapping[str, Any],
     evidence_minimum: int,
-    spaces: Mapping[Lane, str],
-    without: Sequence[Degradation],
+    streams: Streams,
+    org: str,
     trace: str | None,
 ) -> Answer:
     """The answer of a recall that came to its end, however it ended."""
@@ -178,7 +184,7 @@ def answered(
     meta = Wire(
         outcome=outcome.value,
         because=[because(each) for each in reasons],
-        mode=mode(recalled.generated, list(reports.values()), spaces, without),
+        mode=mode(recalled.generated, list(reports.values()), streams, org),
         bySource=sources,
         truncated=_truncated(reports.values()),
         available=sum(each.matched for each in sources.values()),

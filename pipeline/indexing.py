@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import anyio
 import anyio.to_thread
-import numpy as np
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.chunking import Chunk, Count, chunks
@@ -15,7 +13,7 @@ from remit.pipeline.config import Chunking
 from remit.pipeline.counting import ModelCounter, counter_named
 from remit.pipeline.embedding.local import LocalHash
 from remit.pipeline.storage.entry import Entry, Passage, Record
-from remit.stages.ports import Embedder, TokenCounter
+from remit.stages.ports import TokenCounter
 from remit.stages.request import Source
 
 INLINE_CHARACTERS = 4_000
@@ -33,22 +31,19 @@ class Indexer:
     hash is made of the same words. Work is done in one thread at a time: it is Python, and more would only take turns.
     """
 
-    def __init__(self, analyser: Analyser, embedders: Sequence[Embedder], chunking: Chunking, counter: TokenCounter) -> None:
+    def __init__(self, analyser: Analyser, hashes: Sequence[LocalHash], chunking: Chunking, counter: TokenCounter) -> None:
         self._analyser = analyser
-        self._hashes = [each for each in embedders if isinstance(each, LocalHash)]
-        self._others = [each for each in embedders if not isinstance(each, LocalHash)]
+        self._hashes = hashes
         self._chunking = chunking
         self._count = _counting(counter)
         self._thread = anyio.CapacityLimiter(1)
 
     async def entry(self, record: Record) -> Entry:
-        """The record with its passages, none when a doc has no text. Raises what an embedder raises."""
+        """The record with its passages, none when a doc has no text; vectors of models are added by `remit.pipeline.vectors`."""
         if len(record.text) + len(record.title) <= INLINE_CHARACTERS:
             passages = self._passages(record, self._cut(record), 0)
         else:
             passages = await self._in_thread(record)
-        for embedder in self._others:
-            passages = await _embedded(passages, embedder)
         return Entry(record=record, passages=tuple(passages))
 
     async def _in_thread(self, record: Record) -> list[Passage]:
@@ -83,14 +78,6 @@ class Indexer:
             plain=" ".join(plain),
             vectors={space: vector for space, vector in vectors.items() if vector.any()},
         )
-
-
-async def _embedded(passages: Sequence[Passage], embedder: Embedder) -> list[Passage]:
-    vectors = await embedder.embed([passage.text for passage in passages])
-    return [
-        replace(passage, vectors={**passage.vectors, embedder.space: np.ascontiguousarray(vector)}) if vector.any() else passage
-        for passage, vector in zip(passages, vectors, strict=True)
-    ]
 
 
 def _counting(counter: TokenCounter) -> Count:

@@ -14,8 +14,10 @@ from remit.pipeline.analysis import Analyser
 from remit.pipeline.asking import Plan
 from remit.pipeline.config import Config
 from remit.pipeline.crews import Crews, Overloaded
+from remit.pipeline.embedding.streams import Streams
 from remit.pipeline.errors import CounterFailed, StorageUnavailable, UnsafeStorage
 from remit.pipeline.outcome import Because, Code, fault
+from remit.pipeline.reranking import Rerankers
 from remit.pipeline.trail import Trail, log
 from remit.stages.access import Access
 from remit.stages.boosts import named_scopes
@@ -24,10 +26,11 @@ from remit.stages.dedupe import dedupe
 from remit.stages.evidence import Candidate, Fresh, Lane, MemoryId, Ranked
 from remit.stages.generate import Generated, Lookup, generate
 from remit.stages.pack import Packed, pack
-from remit.stages.ports import Checker, Embedder, Finder, Reader, TokenCounter
+from remit.stages.ports import Checker, Finder, Reader, TokenCounter
 from remit.stages.rank import RankRules, order, rank
 from remit.stages.report import Reason, Staged, StageName, Unbalanced
 from remit.stages.request import Source
+from remit.stages.rerank import rerank
 from remit.stages.shares import Page
 from remit.stages.verify import Verified, verify
 
@@ -42,7 +45,8 @@ class Kit:
     finder: Finder
     reader: Reader
     checker: Checker
-    embedders: Sequence[Embedder]
+    streams: Streams
+    rerankers: Rerankers
     counter: TokenCounter
     analyser: Analyser
     crews: Crews
@@ -132,7 +136,7 @@ class _Steps:
                 lookup,
                 access=self.access,
                 finder=self.kit.finder,
-                embedders=self.kit.embedders,
+                embedders=self.kit.streams.questions(self.access.org),
                 words=self.kit.config.recall.words,
                 selection=self.plan.selection,
                 postings=self.plan.postings,
@@ -148,9 +152,7 @@ class _Steps:
         return candidates
 
     async def rank(self, candidates: Staged[Candidate], recalled: Recalled) -> Staged[Ranked]:
-        ranked = await self._at(
-            StageName.RANK, recalled, lambda ceiling: rank(candidates.kept, rules=self._rules(candidates.kept), ceiling=ceiling)
-        )
+        ranked = await self._at(StageName.RANK, recalled, lambda ceiling: self._rank(candidates.kept, recalled, ceiling))
         recalled.ranked += ranked.kept
         return ranked
 
@@ -205,6 +207,24 @@ class _Steps:
         """Best first over all rounds: a later one may find what its boosts lift above what an earlier one kept."""
         ties = self.kit.config.recall.tie_break_order
         return sorted(fresh, key=lambda each: order(each.ranked, ties))
+
+    async def _rank(self, candidates: Sequence[Candidate], recalled: Recalled, ceiling: Ceiling) -> Staged[Ranked]:
+        """The fused order; in the first round its best are ordered anew by a reranker, for scores of two lists cannot be compared."""
+        until = anyio.current_time() + ceiling.seconds
+        ranked = await rank(candidates, rules=self._rules(candidates), ceiling=ceiling)
+        reranker = self.kit.rerankers.of(self.access.org)
+        if reranker is None or recalled.ranked:
+            return ranked
+        seconds = min(self.kit.config.reranking.seconds, until - anyio.current_time())
+        return await rerank(
+            ranked,
+            question=self.plan.question.query,
+            access=self.access,
+            reader=self.kit.reader,
+            reranker=reranker,
+            tie_break_order=self.kit.config.recall.tie_break_order,
+            ceiling=Ceiling(items=self.plan.rerank, seconds=max(0.0, seconds)),
+        )
 
     def _rules(self, candidates: Sequence[Candidate]) -> RankRules:
         settings, question = self.kit.config.recall, self.plan.question

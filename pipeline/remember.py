@@ -15,10 +15,14 @@ from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.fields import TooLarge, shown
 from remit.pipeline.items import Item, record_of, repaired
 from remit.pipeline.storage.entry import Entry, Receipt, Record, Refusal, Written
+from remit.pipeline.vectors import Vectored
 from remit.stages.access import Access
 from remit.stages.evidence import Origin
 
 __all__ = ["Receipt", "Refusal", "Written", "remember", "remember_stream"]
+
+Complete = Callable[[Sequence[Entry]], Awaitable[Vectored]]
+"""Adds the vectors of models to a batch of entries of one org."""
 
 Resolve = Callable[[Origin], Awaitable[Origin]]
 """Looks at an origin and gives it back with what was found."""
@@ -59,9 +63,12 @@ async def remember(
     now: datetime,
     resolve: Resolve | None = None,
     granted: Asking | None = None,
+    complete: Complete | None = None,
 ) -> list[Receipt]:
     """Takes in items; one receipt each, in order. See `remember_stream`."""
-    receipts = remember_stream(items, grants, store=store, indexer=indexer, config=config, now=now, resolve=resolve, granted=granted)
+    receipts = remember_stream(
+        items, grants, store=store, indexer=indexer, config=config, now=now, resolve=resolve, granted=granted, complete=complete
+    )
     return [receipt async for receipt in receipts]
 
 
@@ -75,28 +82,32 @@ async def remember_stream(
     now: datetime,
     resolve: Resolve | None = None,
     granted: Asking | None = None,
+    complete: Complete | None = None,
 ) -> AsyncIterator[Receipt]:
     """Takes in items as they come, holding no more than a batch of them; one receipt each, in order, when its batch is durable.
 
     An item that is wrong, or that the principal may not write, is refused and costs the others nothing. `resolve` fills in the content hash
     of a `file:` origin that states none, and looks at it again right before the batch is written: an item whose file changed meanwhile is
     refused `origin_changed`. `granted` is asked again then, too, so that what was revoked meanwhile is not written.
+    `complete` adds the vectors of models, for a whole batch at a time, after all of that was authorised and resolved.
     Raises `StorageUnavailable` when the store cannot be asked; what was acknowledged stays written.
     """
     access = access_to_write(grants, now)
     writes = partial(_written, store=store, resolve=resolve)
+
+    async def flushed(batch: Sequence[Prepared]) -> list[Receipt]:
+        completed = await _completed(batch, complete)
+        return await writes(completed, access if granted is None else access_to_write(await granted(), now))
+
     batch: list[Prepared] = []
     async with aclosing(_each(items)) as coming:
         async for item in coming:
             batch.append(await _prepared(item, grants, access, indexer=indexer, config=config, now=now, resolve=resolve))
             if len(batch) >= config.remember.batch_items or sum(each.characters for each in batch) >= config.remember.batch_characters:
-                access = access if granted is None else access_to_write(await granted(), now)
-                for receipt in await writes(batch, access):
+                for receipt in await flushed(batch):
                     yield receipt
                 batch = []
-    if batch:
-        access = access if granted is None else access_to_write(await granted(), now)
-    for receipt in await writes(batch, access):
+    for receipt in await flushed(batch) if batch else ():
         yield receipt
 
 
@@ -146,6 +157,20 @@ def _out_of_reach(record: Record, access: Access) -> str | None:
 
 def _refused(name: str, code: Refusal, detail: str) -> Prepared:
     return Prepared(outcome=Receipt(id=name, written=Written.REFUSED, code=code, detail=detail))
+
+
+async def _completed(batch: Sequence[Prepared], complete: Complete | None) -> list[Prepared]:
+    """The batch with the vectors of models; what could not have one now says so in its receipt, and is found by its words."""
+    places = [place for place, each in enumerate(batch) if isinstance(each.outcome, Entry)]
+    whole = list(batch)
+    if complete is None or not places:
+        return whole
+    vectored = await complete([each.outcome for each in batch if isinstance(each.outcome, Entry)])
+    for number, place in enumerate(places):
+        pending = f"vector pending: {vectored.pending[number]}" if number in vectored.pending else ""
+        note = "; ".join(filter(None, (batch[place].note, pending)))
+        whole[place] = replace(batch[place], outcome=vectored.entries[number], note=note)
+    return whole
 
 
 async def _written(batch: Sequence[Prepared], access: Access, *, store: Writes, resolve: Resolve | None) -> list[Receipt]:

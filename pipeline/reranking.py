@@ -122,6 +122,11 @@ class Rerankers:
         allowed = not self._outward or self._outbound.allows(Outward.RERANKING, org)
         return self._reranker if allowed else None
 
+    def tapped(self, tap: Callable[[Reranker], Reranker]) -> Rerankers:
+        """The same with something between the reranker and what it is asked, for measuring."""
+        reranker = None if self._reranker is None else tap(self._reranker)
+        return Rerankers(reranker, self._outbound, outward=self._outward, close=self._close)
+
     async def aclose(self) -> None:
         await self._close()
 

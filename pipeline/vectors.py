@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from remit.pipeline.embedding.streams import PassageEmbedder
-from remit.pipeline.storage.entry import Entry, Passage
+from remit.pipeline.embedding.streams import PassageEmbedder, Streams
+from remit.pipeline.indexing import Indexer
+from remit.pipeline.storage.entry import Entry, Passage, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,5 +41,16 @@ async def with_vectors(entries: Sequence[Entry], embedders: Sequence[PassageEmbe
     return Vectored(entries=tuple(replace(entry, passages=tuple(passages[row])) for row, entry in enumerate(entries)), pending=pending)
 
 
+class Completing:
+    """Indexes memories one at a time, with the vectors of every stream that the memory's org may use."""
+
+    def __init__(self, indexer: Indexer, streams: Streams) -> None:
+        self._indexer, self._streams = indexer, streams
+
+    async def entry(self, record: Record) -> Entry:
+        entry = await self._indexer.entry(record)
+        return (await with_vectors([entry], self._streams.passages(record.label.shelf.org))).entries[0]
+
+
 def _text(entry: Entry, passage: Passage) -> str:
-    return f"{entry.record.title}\n{passage.text}".strip()
+    return f"{entry.record.title}\n{passage.text}" if entry.record.title else passage.text

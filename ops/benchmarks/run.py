@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 from figures import machine, show
+from kill import killing
 from loop_gap import largest_gaps
 from minilm import against_the_bare_loop
 from opentelemetry import trace
@@ -24,6 +25,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[Path], Awaitable[Rows]]]] = {
     "recall": ("A whole recall on SQLite, ms (500 own of 100,000 rows, 200 orgs, limit 20, spans on)", against_bare_sql),
     "foreign": ("Foreign rows on SQLite, ms", against_foreign_rows),
     "minilm": ("128 texts through MiniLM, ms", against_the_bare_loop),
+    "kill": ("Writers killed, crowded and locked out; a few minutes", killing),
     "loop": ("The longest the event loop was held, ms", largest_gaps),
 }
 

@@ -21,7 +21,7 @@ class QuestionCache:
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._vectors: OrderedDict[Key, NDArray[np.float32]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ class QuestionCache:
         kept.flags.writeable = False
         self._vectors[key] = kept
         self._vectors.move_to_end(key)
-        while len(self._vectors) > self._most:
+        while len(self._vectors) > self.most:
             self._vectors.popitem(last=False)
 
     def forget(self, org: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -117,7 +117,16 @@ class Streams:
 
     def passages(self, org: str) -> tuple[PassageEmbedder, ...]:
         """What embeds this org's memories, beside the local hash, which is made of their words where those are counted."""
-        return tuple(each.passages for each in self.all if each.lane is not Lane.LOCAL and self._allowed(each, org))
+        return tuple(each.passages for each in self.all if each.questions not in self.hashes() and self._allowed(each, org))
+
+    def hashes(self) -> tuple[LocalHash, ...]:
+        """The local hashes among the streams."""
+        return tuple(each.questions for each in self.all if isinstance(each.questions, LocalHash))
+
+    def tapped(self, tap: Callable[[Embedder], Embedder]) -> Streams:
+        """The same streams with something between each and what it is asked, for measuring."""
+        streams = [replace(each, questions=tap(each.questions)) for each in self.all]
+        return Streams(streams, self.outbound, most_cached=self.cache.most, load=self._load, close=self._close)
 
     def spaces(self) -> Mapping[Lane, str]:
         return {stream.lane: stream.space for stream in self.all}

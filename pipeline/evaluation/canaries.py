@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from remit.pipeline.storage.entry import Record
@@ -27,7 +27,7 @@ class Canaries:
 
     def in_text(self, text: str, asked: str = "") -> int:
         """How many of the words and ids stand in a text; those of the question itself are the caller's own."""
-        words = self.words.intersection(_words(text)) - _words(asked)
+        words = self.words.intersection(words_of(text)) - words_of(asked)
         return len(words) + sum(1 for each in re.findall(r"\b(?:fact|session|doc):[^\s\"',;\]})]+", text) if each in self.ids)
 
     def among(self, ids: Iterable[str]) -> int:
@@ -48,8 +48,9 @@ async def records_of(store: Store) -> list[tuple[str, Record]]:
     return told
 
 
-def canaries_for(access: Access, records: Iterable[tuple[str, Record]]) -> Canaries:
-    """What would betray a memory to this access: never a word or id that something readable, or a name it knows, has too."""
+def canaries_for(access: Access, records: Iterable[tuple[str, Record]], ours: Set[str]) -> Canaries:
+    """What would betray a memory to this access: never a word or id that something readable, or a name it knows, has too, nor one of
+    `ours`, the words that Remit itself says."""
     readable: dict[str, int] = {}
     own_ids, own_words, hidden_ids, hidden_words = set[str](), set[str](), set[str](), set[str]()
     for _, record in records:
@@ -57,11 +58,11 @@ def canaries_for(access: Access, records: Iterable[tuple[str, Record]]) -> Canar
         ids, words = (own_ids, own_words) if may else (hidden_ids, hidden_words)
         ids.add(str(record.id))
         for text in _texts(record):
-            words |= _words(text)
+            words |= words_of(text)
         if may:
             readable[record.id.source.value] = readable.get(record.id.source.value, 0) + 1
-    known = own_words | set().union(*map(_words, (*(access.granted or ()), access.org, access.actor)))
-    return Canaries(ids=frozenset(hidden_ids - own_ids), words=frozenset(hidden_words - known - OURS), readable=readable)
+    known = own_words | set().union(*map(words_of, (*(access.granted or ()), access.org, access.actor)))
+    return Canaries(ids=frozenset(hidden_ids - own_ids), words=frozenset(hidden_words - known - ours), readable=readable)
 
 
 def _texts(record: Record) -> Iterator[str]:
@@ -70,16 +71,6 @@ def _texts(record: Record) -> Iterator[str]:
         yield record.origin.uri
 
 
-def _words(text: str) -> set[str]:
+def words_of(text: str) -> set[str]:
+    """The words of a text that are long enough to tell something."""
     return set(_WORD.findall(text.casefold()))
-
-
-OURS = frozenset(
-    _words(
-        "received returned rejected ceiling items seconds tokens outcome exhausted degraded enough nothing_found unavailable generate "
-        "dedupe verify memory search_memory gen_ai operation limit sources profile answer session conversation project person machine "
-        "agent global duplicate collapsed superseded expired over_ceiling filtered lexical vector semantic approximate evidence context "
-        "passage source scope version because within declared matches memories question nothing common store config number"
-    )
-)
-"""Words that Remit itself says, in spans, logs, reasons and the frame of a context."""

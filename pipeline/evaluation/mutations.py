@@ -124,7 +124,7 @@ async def _stale(open_copy: Opening, cases: Sequence[Case], before: Sequence[Ans
 
 async def _other_model(open_copy: Opening, cases: Sequence[Case], _: Sequence[Answer]) -> Finding:
     async with open_copy() as engine:
-        embedders = [OtherModel(each) for each in engine.kit.embedders]
+        embedders = [OtherModel(each.questions) for each in engine.kit.streams.all]
     if not embedders:
         return Finding(name="model changed", promise=_MODEL, holds=True, detail="no embedding is configured, so no vector is compared")
     async with open_copy(embedder=embedders[0]) as engine:

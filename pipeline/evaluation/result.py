@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from remit.pipeline.evaluation.curves import Curve
-from remit.pipeline.evaluation.harness import Asked, Evaluation, Lost
 from remit.pipeline.evaluation.mutations import Finding
+from remit.pipeline.evaluation.runs import Asked, Evaluation, Lost
 
 
 def result_of(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from remit.pipeline.embedding.streams import Streams
 from remit.pipeline.engine import Engine
+from remit.pipeline.outbound import Outbound
+from remit.pipeline.reranking import Rerankers
 from remit.stages.access import Access
 from remit.stages.evidence import Outline
 from remit.stages.ports import Embedder, Finder, Found, Reranker, Wanted
@@ -64,17 +66,36 @@ class TappedReranker(Reranker):
         return await self._inner.scores(question, passages)
 
 
+class TappedStreams(Streams):
+    """The same streams; what embeds questions is heard."""
+
+    def __init__(self, inner: Streams, heard: Heard) -> None:
+        super().__init__(inner.all, inner.outbound, most_cached=1)
+        self._inner, self._heard = inner, heard
+
+    def questions(self, org: str) -> tuple[Embedder, ...]:
+        return tuple(TappedEmbedder(each, self._heard) for each in self._inner.questions(org))
+
+
+class TappedRerankers(Rerankers):
+    """The same reranker, heard."""
+
+    def __init__(self, inner: Rerankers, heard: Heard, outbound: Outbound) -> None:
+        super().__init__(None, outbound)
+        self._inner, self._heard = inner, heard
+
+    def of(self, org: str) -> Reranker | None:
+        reranker = self._inner.of(org)
+        return None if reranker is None else TappedReranker(reranker, self._heard)
+
+
 def tapped(engine: Engine) -> tuple[Engine, Heard]:
     """The same engine with a tap at each port that a recall's text or ids go through."""
-    heard = Heard()
-    more: dict[str, Any] = {}
-    reranker = getattr(engine.kit, "reranker", None)
-    if reranker is not None:
-        more["reranker"] = TappedReranker(reranker, heard)
-    kit = replace(
-        engine.kit,
-        finder=TappedFinder(engine.kit.finder, heard),
-        embedders=tuple(TappedEmbedder(each, heard) for each in engine.kit.embedders),
-        **more,
+    heard, kit = Heard(), engine.kit
+    taps = replace(
+        kit,
+        finder=TappedFinder(kit.finder, heard),
+        streams=TappedStreams(kit.streams, heard),
+        rerankers=TappedRerankers(kit.rerankers, heard, kit.streams.outbound),
     )
-    return replace(engine, kit=kit), heard
+    return replace(engine, kit=taps), heard

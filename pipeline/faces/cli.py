@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from remit.pipeline.faces.failing import ANSWERED, INTERRUPTED, OF_OUTCOME, PIPE_CLOSED, UNAVAILABLE, WRONG, failure_of
+from remit.pipeline.faces.failing import ANSWERED, INTERRUPTED, OF_OUTCOME, PIPE_CLOSED, UNAVAILABLE, UNSOUND, WRONG, failure_of
 from remit.pipeline.faces.options import Asked, Common, spelled_out, spread
 
 if TYPE_CHECKING:
@@ -420,6 +420,45 @@ def doctor(*, common: Common) -> int:
     else:
         show_examination(terminal(), examination)
     return ANSWERED if examination.healthy else UNAVAILABLE
+
+
+@command
+def eval(  # noqa: A001 - what people type
+    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Questions and their evidence, one JSON object a line.")],
+    memories: Annotated[
+        str | None, typer.Option("--memories", metavar="FILE", help="Ask these, in a store of their own, not the host's.")
+    ] = None,
+    half: Annotated[str | None, typer.Option("--half", help="Only the cases of this half.")] = None,
+    k: Annotated[int | None, typer.Option("--k", help="Cards looked at by recall@k and nDCG@k.")] = None,
+    curves: Annotated[bool, typer.Option("--curves", help="Also ask with lowered budgets, stage by stage.")] = False,
+    mutations: Annotated[bool, typer.Option("--mutations", help="Also change a copy of the memory, and say what still holds.")] = False,
+    against: Annotated[str | None, typer.Option("--against", metavar="FILE", help="Say what moved since this result of --json.")] = None,
+    html: Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write the report as one HTML page; draws curves too.")] = None,
+    *,
+    common: Common,
+) -> int:
+    """Measure what is found of what should be, where the rest is lost, and whether anything leaks."""
+    import anyio
+
+    from remit.pipeline.faces.evaluating import Evaluating, compared, show_result, sound, write_report
+    from remit.pipeline.faces.progress import Progress
+    from remit.pipeline.faces.show import terminal
+
+    host = _host(common)
+    evaluating = Evaluating.of(
+        host, gold, memories=memories, half=half, k=k, with_curves=curves or html is not None, with_mutations=mutations
+    )
+    with Progress("evaluating", evaluating.steps) as progress:
+        result = anyio.run(evaluating.result, progress.at)
+    if against is not None:
+        result["compared"] = compared(result, against, host.config)
+    if html is not None:
+        write_report(html, result)
+    if common.json:
+        print(_json(result))
+    else:
+        show_result(terminal(), result)
+    return ANSWERED if sound(result) else UNSOUND
 
 
 def _host(common: Common) -> Host:

@@ -10,9 +10,9 @@ from typing import Any
 
 import typer
 
-ANSWERED, WRONG, EXHAUSTED, UNAVAILABLE, INTERRUPTED, PIPE_CLOSED = 0, 2, 3, 4, 130, 141
-"""Exit statuses: an answer, also `nothing_found` · something stated is wrong · a ceiling cut the answer · a fault · Ctrl-C · a
-reader that left."""
+ANSWERED, UNSOUND, WRONG, EXHAUSTED, UNAVAILABLE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 4, 130, 141
+"""Exit statuses: an answer, also `nothing_found` · an evaluation found a leak · something stated is wrong · a ceiling cut the
+answer · a fault · Ctrl-C · a reader that left."""
 
 OF_OUTCOME = {"enough": ANSWERED, "nothing_found": ANSWERED, "exhausted": EXHAUSTED, "unavailable": UNAVAILABLE}
 

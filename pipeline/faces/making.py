@@ -16,7 +16,7 @@ from remit.pipeline.opening import Made as SchemaMade
 from remit.pipeline.opening import made_for as schema_made
 from remit.pipeline.reindex import reindex
 
-BEYOND_INDEXES = frozenset({"damaged_file", "no_vectors"})
+BEYOND_INDEXES = frozenset({"damaged_file", "no_vectors", "orphan_past"})
 """Faults that making the indexes again does not mend."""
 
 

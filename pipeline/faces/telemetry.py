@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -75,6 +75,47 @@ def spans(trace: str) -> Iterator[None]:
             deliver(ended, exporter)
         elif ended:
             print_tree(ended)
+
+
+@contextmanager
+def ears() -> Iterator[Mapping[str, Callable[[], str]]]:
+    """Hears every event (`logs`) and every span (`spans`) of what runs inside: each call gives all of it since the one before."""
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    kept, heard = InMemorySpanExporter(), _Heard()
+    _provider().add_span_processor(SimpleSpanProcessor(kept))
+
+    def spans_told() -> str:
+        told = " ".join(span.to_json(indent=None) for span in kept.get_finished_spans())
+        kept.clear()
+        return told
+
+    logger = logging.getLogger("remit")
+    level = logger.level
+    logger.addHandler(heard)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield {"logs": heard.told, "spans": spans_told}
+    finally:
+        logger.removeHandler(heard)
+        logger.setLevel(level)
+        kept.shutdown()
+
+
+class _Heard(logging.Handler):
+    """Keeps what is logged until it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self._lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(record.getMessage())
+
+    def told(self) -> str:
+        lines, self._lines = self._lines, []
+        return "\n".join(lines)
 
 
 def _provider() -> TracerProvider:

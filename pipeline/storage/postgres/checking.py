@@ -21,6 +21,7 @@ SOUND_FROM = (0, 8, 4)
 
 _INIT = "run `remit init` with an owner's DSN"
 _REINDEX = "run `remit init`: it makes the indexes again"
+_CARRY = "export, and import into a new store"
 _LOOK = "ask again when it is less busy, or look at the server"
 
 _DISAGREEMENTS = {
@@ -98,7 +99,7 @@ async def _disagreements(desk: Desk) -> AsyncIterator[Fault]:
                 late.add(name)
     for name, number in sums.items():
         if number:
-            yield Fault(code=name, detail=f"{number} {told[name]}", fix=_REINDEX)
+            yield Fault(code=name, detail=f"{number} {told[name]}", fix=_CARRY if name == "orphan_past" else _REINDEX)
         elif name in late:
             yield Fault(code=name, detail=f"not all could be counted: {told[name]}", fix=_LOOK)
 

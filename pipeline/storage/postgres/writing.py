@@ -203,10 +203,11 @@ class Write:
             return refused(record.id, Refusal.NOT_AUTHORISED)
         if before is not None and before.digest == record.digest:
             return self._tell(record, Written.UNCHANGED, before.version)
-        parents = [self._reached(name, access) for name in record.derived_from]
-        if any(name == record.id or self._reached(name, access) is None for name in record.supersedes) or None in parents:
+        named = (*record.supersedes, *record.derived_from)
+        if any(name == record.id or self._reached(name, access) is None for name in named):
             return refused(record.id, Refusal.UNKNOWN_REFERENCE)
-        trust = lowest(record.trust, [parent.trust for parent in parents if parent is not None])
+        parents = [self.memories[name] for name in record.derived_from]
+        trust = lowest(record.trust, [parent.trust for parent in parents])
         return self._store(replace(entry, record=replace(record, trust=trust)) if parents else entry, before, access)
 
     def reindex(self, entry: Entry) -> None:

@@ -13,6 +13,7 @@ SIGNATURE = "analyser"
 
 _RESTORE = "put a copy of the file in its place, or export what can be read"
 _REINDEX = "run `remit init`: it makes the indexes again"
+_CARRY = "export, and import into a new store"
 
 _DISAGREEMENTS = {
     "missing_postings": "passages whose words are not all in the index",
@@ -58,7 +59,7 @@ def _disagreements(db: apsw.Connection, sql: Mapping[str, str]) -> Iterator[Faul
                 yield Fault(code=name, detail=f"cannot be counted: {told}", fix=_RESTORE)
                 continue
             if number:
-                yield Fault(code=name, detail=f"{number} {told}", fix=_REINDEX)
+                yield Fault(code=name, detail=f"{number} {told}", fix=_CARRY if name == "orphan_past" else _REINDEX)
 
 
 def _analyser(db: apsw.Connection, sql: Mapping[str, str], signature: str) -> Iterator[Fault]:
