@@ -13,19 +13,21 @@ from remit.pipeline.analysis import Analyser
 from remit.pipeline.config import Chunking
 from remit.pipeline.counting import HostCounter, counter_named
 from remit.pipeline.embedding.local import LocalHash
+from remit.pipeline.embedding.streams import Stream, Streams, Wholly
 from remit.pipeline.indexing import Indexer
+from remit.pipeline.outbound import Outbound
 from remit.pipeline.storage.entry import Record
+from remit.pipeline.vectors import Completing
 from remit.stages.access import Label, Shelf
 from remit.stages.evidence import Lane, MemoryId
-from remit.stages.ports import Embedder
 from remit.stages.request import Source
 
 ANALYSER = Analyser("english")
 LOCAL = LocalHash(ANALYSER)
 
 
-def indexer(*embedders: Embedder, tokens: int = 320) -> Indexer:
-    return Indexer(ANALYSER, embedders, Chunking(tokens=tokens, overlap=0), counter_named("o200k"))
+def indexer(*hashes: LocalHash, tokens: int = 320) -> Indexer:
+    return Indexer(ANALYSER, hashes, Chunking(tokens=tokens, overlap=0), counter_named("o200k"))
 
 
 def record(text: str, source: Source = Source.FACT, title: str = "", aliases: tuple[str, ...] = ()) -> Record:
@@ -97,7 +99,10 @@ class Lengths:
 
 
 async def test_an_embedder_of_the_host_adds_its_vectors_and_a_zero_vector_is_left_out() -> None:
-    made = [(await indexer(Lengths(), LOCAL).entry(record(text))).passages[0].vectors for text in ("crash", "c")]
+    lengths = Stream(lane=Lane.SEMANTIC, questions=Lengths(), passages=Wholly(Lengths()))
+    local = Stream(lane=Lane.LOCAL, questions=LOCAL, passages=Wholly(LOCAL))
+    whole = Completing(indexer(LOCAL), Streams([lengths, local], Outbound(), most_cached=1))
+    made = [(await whole.entry(record(text))).passages[0].vectors for text in ("crash", "c")]
 
     assert [sorted(vectors) for vectors in made] == [["lengths/2", LOCAL.space], [LOCAL.space]]
 

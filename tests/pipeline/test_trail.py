@@ -124,7 +124,7 @@ async def test_nothing_that_was_asked_or_stored_is_in_a_trace_or_a_log(
         parts["counter"] = refuse
     async with engine_at(new_store(), FACT, **parts) as engine:
         if failing == "embedder":
-            engine.kit.embedders[0].embed = refuse  # type: ignore[method-assign]  # the only one this engine has
+            engine.kit.streams.all[0].questions.embed = refuse  # type: ignore[method-assign]  # the only one this engine has
         with caplog.at_level(logging.DEBUG):
             await engine.recall(REQUEST, ME)
             await engine.why(REQUEST, f"fact:{CANARY}-id", ME)
@@ -198,7 +198,7 @@ async def test_a_cancelled_stage_says_so_and_its_status_stays_unset(new_store: N
         parts["counter"] = cancelling
     async with engine_at(new_store(), FACT, **parts) as engine:
         if stage == "generate":
-            engine.kit.embedders[0].embed = cancelling  # type: ignore[method-assign]  # the only one this engine has
+            engine.kit.streams.all[0].questions.embed = cancelling  # type: ignore[method-assign]  # the only one this engine has
         with scope:
             await engine.recall(REQUEST, ME)
 
