@@ -13,7 +13,7 @@ from remit.pipeline.config import Config, Limits
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.fields import WHOLE, TooLarge, flag_at, list_at, member_at, mended, name_at, shown, whole_at
 from remit.pipeline.items import Item, memory_id, record_of
-from remit.pipeline.storage.entry import Entry, Event, Keyed, Receipt, Record, Refusal, Whole, Written, in_order
+from remit.pipeline.storage.entry import Entry, Event, Keyed, Receipt, Record, Refusal, Whole, Written, in_order, refused
 from remit.pipeline.times import moment_at
 from remit.stages.access import Access
 from remit.stages.evidence import MemoryId
@@ -181,6 +181,8 @@ async def _prepared(memory: Carried | Whole, grants: Grants, indexer: Indexes, c
         code = Refusal.TOO_LARGE if isinstance(error, TooLarge) else Refusal.INVALID
         name = f"{item.source}:{shown(item.id)}" if item is not None else ""
         return Receipt(id=name, written=Written.REFUSED, code=code, detail=error.fact)
+    if not access_to_write(grants, now).reaches(whole.entry.record.label.shelf):
+        return refused(whole.entry.record.id, Refusal.NOT_AUTHORISED)  # before its text goes to whoever embeds it
     return replace(whole, entry=await indexer.entry(whole.entry.record))
 
 

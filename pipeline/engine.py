@@ -165,7 +165,9 @@ class Engine:
         As in all that follows, what the principal may not touch and what is not there are refused `unknown_memory` alike.
         """
         grants = await self._grants(principal)
-        return await approve(memories, grants, store=self.store, indexer=self.whole, limits=self.config.limits, now=self.kit.clock())
+        receipts = await approve(memories, grants, store=self.store, indexer=self.whole, limits=self.config.limits, now=self.kit.clock())
+        self.changed()
+        return receipts
 
     async def reject(self, memories: Sequence[Name], principal: Principal | None = None) -> list[Receipt]:
         """Rejects memories, so that they are not found (any more); one receipt each, all in one transaction."""
@@ -200,7 +202,9 @@ class Engine:
         `dry_run` it is only counted what would go. Raises `InvalidRequest` when nothing is stated.
         """
         what = forgetting(memories, origin=origin, scope=scope, actor=actor, expired=expired, limits=self.config.limits)
-        return await forget(what, await self._grants(principal), store=self.store, now=self.kit.clock(), dry_run=dry_run)
+        forgotten = await forget(what, await self._grants(principal), store=self.store, now=self.kit.clock(), dry_run=dry_run)
+        self.changed()
+        return forgotten
 
     async def history(self, memory: Name, principal: Principal | None = None) -> tuple[Event, ...]:
         """What happened to a memory, version by version; nothing for one that may not be read and for one that is not there."""
@@ -219,6 +223,7 @@ class Engine:
         """Takes in what `export` gave, exactly as it stood; one receipt each, in order, when its batch is durable."""
         granting = partial(self._grants, principal)
         async for receipt in imported(memories, granting, store=self.store, indexer=self.whole, config=self.config, clock=self.kit.clock):
+            self.changed()
             yield receipt
 
     async def brief(self, principal: Principal | None = None, *, tokens: int | None = None, project: str | None = None) -> Brief:
@@ -259,11 +264,15 @@ class Engine:
 
     async def _changed(self, what: Written, memories: Sequence[Name], principal: Principal | None) -> list[Receipt]:
         grants = await self._grants(principal)
-        return await changed(what, memories, grants, store=self.store, limits=self.config.limits, now=self.kit.clock())
+        receipts = await changed(what, memories, grants, store=self.store, limits=self.config.limits, now=self.kit.clock())
+        self.changed()
+        return receipts
 
     async def _paired(self, what: Written, memory: Name, by: Name, principal: Principal | None) -> Receipt:
         grants = await self._grants(principal)
-        return await paired(what, memory, by, grants, store=self.store, limits=self.config.limits, now=self.kit.clock())
+        receipt = await paired(what, memory, by, grants, store=self.store, limits=self.config.limits, now=self.kit.clock())
+        self.changed()
+        return receipt
 
     async def _completed(self, entries: Sequence[Entry]) -> Vectored:
         return await with_vectors(entries, self.kit.streams.passages(entries[0].record.label.shelf.org))

@@ -150,7 +150,8 @@ async def _with_near_words(
     terms: Terms, found: Found, wanted: Wanted, *, finder: Finder, access: Access, words: Words
 ) -> tuple[dict[str, tuple[str, ...]], Found]:
     """For words that stand nowhere in scope: the caller's own near words, and where those stand. Without them when they come too late."""
-    unknown = [term.text for term in terms.words if not term.stop and _unknown(term.text, found) and edits_allowed(term.text, words)]
+    meant = [term.text for term in terms.words if not (term.stop or term.common)]  # a commonplace word is no typing error
+    unknown = [word for word in meant if _unknown(word, found) and edits_allowed(word, words)]
     if not unknown or not words.near_most or found.exhausted is Limit.SECONDS:
         return {}, found
     shortest = min(len(word) - edits_allowed(word, words) for word in unknown)
@@ -193,11 +194,13 @@ def _proposals(
     lookup: Lookup, scores: Scored, found: Found, probes: Sequence[Probe], thresholds: Mapping[Lane, float], selection: Selection
 ) -> tuple[Proposed, ...]:
     of_lane = {probe.lane: probe for probe in probes}
-    looked_up_all = not (found.left_out or lookup.terms.cut or found.exhausted is Limit.SECONDS)
-    holding = scores.keys if looked_up_all else None
-    by_vectors = [proposed_by_vectors(each, of_lane[each.lane], thresholds[each.lane], holding) for each in found.neighbours]
     phrased, first_round = bool(lookup.filters.phrases), not lookup.seen
-    return (*by_vectors, *proposed_by_words(scores, found, selection, phrased=phrased, first_round=first_round))
+    by_words = proposed_by_words(scores, found, selection, phrased=phrased, first_round=first_round)
+    looked_up_all = not (found.left_out or lookup.terms.cut or found.exhausted is Limit.SECONDS)
+    chosen = np.concatenate([each.keys for each in by_words]) if by_words else scores.keys[:0]
+    judged = chosen if looked_up_all else None
+    by_vectors = [proposed_by_vectors(each, of_lane[each.lane], thresholds[each.lane], judged) for each in found.neighbours]
+    return (*by_vectors, *by_words)
 
 
 def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], found: Found, *, most: int) -> Generated:

@@ -124,16 +124,16 @@ def proposed_by_words(scores: Scored, found: Found, selection: Selection, *, phr
     return proposals
 
 
-def proposed_by_vectors(neighbours: Neighbours, probe: Probe, threshold: float, holding: NDArray[np.int64] | None) -> Proposed:
+def proposed_by_vectors(neighbours: Neighbours, probe: Probe, threshold: float, judged: NDArray[np.int64] | None) -> Proposed:
     """The neighbours whose similarity, computed again from their vectors, reaches the threshold.
 
-    `holding` are the passages that hold a word of the question, None when that is not known. A feature hash knows words and nothing
-    else: its likeness to any other passage is an accident of its bins, so it proposes none of them.
+    `judged` are the passages that words propose, None when not all words could be looked up. A feature hash knows words and nothing
+    else: where words themselves have judged, its likeness to any other passage is an accident of its bins, so it proposes none of them.
     """
     likeness = similarities(probe.vector, neighbours.vectors)
     strong = likeness >= threshold
-    if neighbours.lane is Lane.LOCAL and holding is not None:
-        strong = strong & np.isin(neighbours.keys, holding)
+    if neighbours.lane is Lane.LOCAL and judged is not None:
+        strong = strong & np.isin(neighbours.keys, judged)
     return Proposed(
         lane=neighbours.lane,
         route=neighbours.route,

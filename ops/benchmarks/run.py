@@ -16,6 +16,7 @@ from minilm import against_the_bare_loop
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from postgres_recall import against_hand_written_sql
 from quality import SETS, measure, taken_in
 from sqlite_recall import against_bare_sql, against_foreign_rows
 
@@ -23,6 +24,10 @@ Rows = list[dict[str, Any]]
 
 BENCHMARKS: dict[str, tuple[str, Callable[[Path], Awaitable[Rows]]]] = {
     "recall": ("A whole recall on SQLite, ms (500 own of 100,000 rows, 200 orgs, limit 20, spans on)", against_bare_sql),
+    "postgres": (
+        "A whole recall on Postgres, ms (500 own of 100,000 rows, 200 orgs, limit 20, row security, spans on)",
+        against_hand_written_sql,
+    ),
     "foreign": ("Foreign rows on SQLite, ms", against_foreign_rows),
     "minilm": ("128 texts through MiniLM, ms", against_the_bare_loop),
     "kill": ("Writers killed, crowded and locked out; a few minutes", killing),

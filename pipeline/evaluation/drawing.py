@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from math import log10
+from math import log10, sqrt
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 340, 190, 40, 34
 
@@ -18,12 +18,12 @@ def bar(share: float) -> str:
 
 
 def funnel(stages: Sequence[Mapping[str, object]]) -> str:
-    """What came into each stage and what went on, as bars that narrow: widths are counts, the paler part was let go."""
+    """What came into each stage and what went on, as bars that narrow: widths go by square roots, the paler part was let go."""
     counts = [(str(each["stage"]), _whole(each["received"]), _whole(each["returned"])) for each in stages]
-    most = max((received for _, received, _ in counts), default=0) or 1
+    most = sqrt(max((received for _, received, _ in counts), default=0)) or 1.0
     rows = []
     for place, (name, received, returned) in enumerate(counts):
-        top, whole, kept = place * 46, 520 * received / most, 520 * returned / most
+        top, whole, kept = place * 46, 520 * sqrt(received) / most, 520 * sqrt(returned) / most
         rows.append(
             f'<text x="0" y="{top + 25}" class="name">{escape(name)}</text>'
             f'<rect class="gone" x="{90 + (520 - whole) / 2:.1f}" y="{top + 6}" width="{whole:.1f}" height="28" rx="4"/>'

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from remit.pipeline.authority import Authority, Principal
+from remit.pipeline.authority import Authority, Principal, access_to_write, granted
 from remit.pipeline.engine import Engine
 from remit.pipeline.envelope import Answer
+from remit.pipeline.evaluation.canaries import canaries_for, records_of
 from remit.pipeline.evaluation.gold import Case
 from remit.pipeline.items import Fact, Item, Session
 from remit.pipeline.times import moment_at
@@ -137,9 +138,18 @@ _MODEL = "vectors of another model are not compared, though they have as many di
 
 
 async def _revoked(open_copy: Opening, cases: Sequence[Case], _: Sequence[Answer]) -> Finding:
+    wrong = []
     async with open_copy(authority=Revoking()) as engine:
-        after = [await engine.recall(case.request, case.principal) for case in cases]
-    wrong = [case.name for case, answer in zip(cases, after, strict=True) if any(card["scope"] != GLOBAL for card in answer.data)]
+        records, limits = await records_of(engine.store), engine.config.limits
+        hidden: dict[str, frozenset[str]] = {}
+        for case in cases:
+            org = case.principal.org
+            if org not in hidden:
+                access = access_to_write(await granted(case.principal, engine.authority, limits), _moment(case))
+                hidden[org] = canaries_for(access, records, frozenset()).ids
+            answer = await engine.recall(case.request, case.principal)
+            if not hidden[org].isdisjoint(f"{card['source']}:{card['id']}" for card in answer.data):
+                wrong.append(case.name)
     return _finding("revoked grant", "what is no longer granted is not returned, from the next recall on", wrong)
 
 

@@ -41,6 +41,7 @@ svg .grid{stroke:var(--line)}svg polyline{fill:none;stroke:var(--blue);stroke-wi
 table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
 th{color:var(--soft);font-weight:500;text-align:left}
 th,td{padding:7px 10px 7px 0;border-bottom:1px solid var(--line);vertical-align:top}td.n,th.n{text-align:right}
+.chips{display:flex;flex-wrap:wrap;gap:10px}.chips div{border:1px solid var(--line);border-radius:20px;padding:4px 14px;font-size:14px}
 .ok{color:var(--good);font-weight:600}.bad{color:var(--poor);font-weight:600}code{font:13px ui-monospace,monospace}
 details summary{cursor:pointer;color:var(--soft);margin:8px 0}
 """
@@ -53,10 +54,10 @@ def report_of(result: Mapping[str, Any], comparison: Mapping[str, Mapping[str, A
         _tiles(result),
         _comparison(comparison) if comparison else "",
         _section("Exposure", "What a principal may not read, counted at each boundary. Every number must be 0.", _exposure(result)),
-        _section("Mutations", "Changes to a copy of this memory, and what must hold under them.", _mutations(result))
-        if "mutations" in result
-        else "",
-        _section("The funnel", "All cases together: what came into each stage, and what went on.", _funnel(result)),
+        _mutations(result),
+        _section(
+            "The funnel", "What came into each stage, all cases together, and what went on. Widths go by square roots.", _funnel(result)
+        ),
         _curves(result),
         _section("Lost evidence", "Which stage let it go, why, and what that stage could spend.", _lost(result)),
         _section("Time", "Of whole recalls, one after the other.", _time(result)),
@@ -95,8 +96,8 @@ def _section(title: str, said: str, body: str) -> str:
 
 
 def _exposure(result: Mapping[str, Any]) -> str:
-    cells = [(name, _flag(not count, str(count))) for name, count in result["exposure"].items()]
-    return _table(["boundary", "exposed"], [[escape(name), flag] for name, flag in cells], numbers=(1,))
+    cells = "".join(f"<div>{escape(name)} {_flag(not count, str(count))}</div>" for name, count in result["exposure"].items())
+    return f'<div class="chips">{cells}</div>'
 
 
 def _mutations(result: Mapping[str, Any]) -> str:

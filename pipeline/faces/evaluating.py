@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ from remit.pipeline.items import Item
 from remit.stages.render import shown
 
 MUTATIONS = 5
+
+SHOWN = 20
+"""Pieces of lost evidence that a person gets to see; a program gets all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,10 +233,14 @@ def _show_lost(console: Console, result: Mapping[str, Any]) -> None:
     if not result["lost"]:
         return
     table = _table("lost", "evidence", "stage", "reason", "budget")
-    for each in result["lost"]:
+    for each in result["lost"][:SHOWN]:
         budget = ", ".join(f"{name} {value:g}" for name, value in each["budget"].items())
         table.add_row(*(Text(shown(str(cell))) for cell in (each["case"], each["id"], each["stage"] or "–", each["reason"], budget)))
     console.print(table)
+    if len(result["lost"]) > SHOWN:
+        where = Counter(f"{each['stage'] or '–'} {each['reason']}" for each in result["lost"])
+        told = ", ".join(f"{name} {count:,}" for name, count in where.most_common())
+        console.print(Text(f"… and {len(result['lost']) - SHOWN:,} more; of all: {told}", style="dim"))
 
 
 def _table(*names: str, numbers: Sequence[int] = ()) -> Table:

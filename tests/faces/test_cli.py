@@ -243,7 +243,7 @@ def test_an_option_wins_over_the_request_file_and_says_so(lighthouse: Remit) -> 
 
 
 def test_request_options_reach_their_fields(lighthouse: Remit) -> None:
-    narrowed = lighthouse("recall", "oil lamp visitors", "--fact-scope", "project:tower", "--source", "fact", "--json")
+    narrowed = lighthouse("recall", "tower visitors", "--fact-scope", "project:tower", "--source", "fact", "--json")
     phrased = lighthouse("recall", "lamp", "--phrase", "lit at dusk", "--json")
     tagged = lighthouse("recall", "lamp", "--tag", "sea", "--json")
     early = lighthouse("recall", "lamp", "--as-of", "2001-01-01", "--json")

@@ -26,6 +26,7 @@ from remit.pipeline.embedding import batch, streams
 from remit.pipeline.faces import failing
 from remit.pipeline.faces.cli import app
 from remit.pipeline.storage import entry, store
+from remit.pipeline.storage.postgres import checking as postgres_checking
 from remit.pipeline.storage.sqlite import checking
 from remit.stages import ceiling, report
 
@@ -97,15 +98,18 @@ def given_to(name: str) -> set[str]:
     for path in SHIPPED:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
-                code = next(each.value for each in node.keywords if each.arg == "code")
+                code = next((each.value for each in node.keywords if each.arg == "code"), None)
                 if isinstance(code, ast.Constant):
                     found.add(str(code.value))
-                else:
+                elif code is not None:  # another class of that name has none
                     found |= SPELLED_ELSEWHERE[path.relative_to(ROOT).as_posix()]
     return found
 
 
-SPELLED_ELSEWHERE = {"pipeline/storage/sqlite/checking.py": set(checking._DISAGREEMENTS)}
+SPELLED_ELSEWHERE = {
+    "pipeline/storage/sqlite/checking.py": set(checking._DISAGREEMENTS),
+    "pipeline/storage/postgres/checking.py": {*postgres_checking._DISAGREEMENTS, *postgres_checking._OF_VECTORS},
+}
 
 
 def constants(module: ModuleType, kind: type) -> set[str]:

@@ -7,6 +7,9 @@ from remit.pipeline.errors import RemitError, StorageUnavailable
 
 CANCELED = "57014"
 TAKEN = "23505"
+IN_THE_WAY = "40"
+"""The class of deadlocks and their like: all of the transaction was taken back, and may be tried again."""
+
 UNFIT = ("22", "54")
 """Classes of faults that lie in a value and not in the database."""
 

@@ -804,17 +804,21 @@ INSERT INTO remit.derived (org, source, id, memory, shelf)
 SELECT DISTINCT :org, w.* FROM unnest(:sources_of::text[], :ids::text[], :memories::bigint[], :on_shelf::bigint[]) AS w;
 
 -- lower
--- Whatever is derived from a memory, and from that again, wherever in the org it lies, is trusted no more than it.
+-- Whatever is derived from memories, and from that again, wherever in the org it lies, is trusted no more than they; levels are 1 for verified,
+-- 2 for stated, 3 for untrusted.
 WITH RECURSIVE lowered AS (
-    SELECT d.memory AS key FROM remit.derived AS d WHERE d.org = :org AND d.source = :source AND d.id = :id
+    SELECT d.memory AS key, w.level
+    FROM unnest(:sources_of::text[], :ids::text[], :levels::bigint[]) AS w(source, id, level)
+    JOIN remit.derived AS d ON d.org = :org AND d.source = w.source AND d.id = w.id
     UNION
-    SELECT d.memory
+    SELECT d.memory, l.level
     FROM lowered AS l
     JOIN remit.memory AS m ON m.org = :org AND m.key = l.key
     JOIN remit.derived AS d ON d.org = :org AND d.source = m.source AND d.id = m.id
 )
-UPDATE remit.memory SET trust = :trust
-WHERE org = :org AND key IN (SELECT l.key FROM lowered AS l) AND trust = ANY (:above::text[]);
+UPDATE remit.memory AS m SET trust = (ARRAY['verified', 'stated', 'untrusted'])[l.level]
+FROM (SELECT key, max(level) AS level FROM lowered GROUP BY key) AS l
+WHERE m.org = :org AND m.key = l.key AND array_position(ARRAY['verified', 'stated', 'untrusted'], m.trust) < l.level;
 
 -- set_approvals
 -- Whether memories are approved, from now on.

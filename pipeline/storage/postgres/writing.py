@@ -32,7 +32,7 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 """When a memory was written whose row is left as it is."""
 
 TRIES = 3
-"""How often a write is begun anew because a memory that it may not see was in its way."""
+"""How often a write is begun anew because a memory that it may not see, or somebody else's locks, were in its way."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Known:
 
 async def put(desk: Desk, entries: Sequence[Entry], access: Access) -> list[Receipt]:
     """Writes what `access` may write. A value that the database cannot take costs its own entry alone."""
-    hidden: set[MemoryId] = set()
+    hidden, sqlstate = set[MemoryId](), failures.TAKEN
     for _ in range(TRIES):
         write = Write(desk, access.org, Identity.of(access))
         async with desk.writing(Identity.of(access)) as transaction:
@@ -71,12 +71,14 @@ async def put(desk: Desk, entries: Sequence[Entry], access: Access) -> list[Rece
             failure = (await transaction.tried([*write.commands(), COMMIT])).failure
         if failure is None:
             return receipts
-        if failure.sqlstate[:2] in failures.UNFIT:
-            return await _one_by_one(desk, entries, access, failure.sqlstate)
-        if failure.sqlstate != failures.TAKEN:
-            raise failures.unwritten(failure.sqlstate)
-        hidden |= await _hidden(desk, entries, access)
-    raise failures.told(failures.TAKEN)
+        sqlstate = failure.sqlstate
+        if sqlstate[:2] in failures.UNFIT:
+            return await _one_by_one(desk, entries, access, sqlstate)
+        if sqlstate == failures.TAKEN:
+            hidden |= await _hidden(desk, entries, access)
+        elif sqlstate[:2] != failures.IN_THE_WAY:
+            break
+    raise failures.unwritten(sqlstate)
 
 
 async def _one_by_one(desk: Desk, entries: Sequence[Entry], access: Access, sqlstate: str) -> list[Receipt]:
@@ -361,12 +363,11 @@ class Write:
     def _lower(self) -> list[Command]:
         """What is derived from memories that came is trusted no more than they, also where the writer does not see it: the last that a
         transaction does, on behalf of the org as a whole."""
-        commands = []
-        for record in self._lowered:
-            above = [str(trust) for trust in Trust if lowest(trust, [record.trust]) is not trust]
-            named = {"source": str(record.id.source), "id": spelled(record.id.id)}
-            commands.append(self._command("lower", **named, trust=str(record.trust), above=above))
-        return [OF_ORG, *commands] if commands else []
+        if not self._lowered:
+            return []
+        sources, ids = [str(each.id.source) for each in self._lowered], [spelled(each.id.id) for each in self._lowered]
+        levels = keys_of([tuple(Trust).index(each.trust) + 1 for each in self._lowered])
+        return [OF_ORG, self._command("lower", sources_of=sources, ids=ids, levels=levels)]
 
     def _counts(self, batch: Batch, gone: Iterable[Known], back: Iterable[Known] = ()) -> list[Command]:
         """What stands on the shelves, after what was there is gone and what is new, or restored, has come."""

@@ -369,6 +369,10 @@ FROM json_each(:memories) AS w CROSS JOIN memory AS m ON m.key = w.value CROSS J
 WHERE m.org = :org AND r.org = :org
 ORDER BY m.key, r.key;
 
+-- any_derived
+-- Whether anything in the org is derived from anything.
+SELECT 1 FROM derived WHERE org = :org LIMIT 1;
+
 -- add_derived
 -- Notes what a memory is derived from.
 INSERT OR IGNORE INTO derived (org, source, id, memory) VALUES (?1, ?2, ?3, ?4);

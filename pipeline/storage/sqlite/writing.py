@@ -80,6 +80,7 @@ class Writing:
         self._shelf_at: dict[Shelf, int] = {}
         self._shelf_under: dict[int, Shelf] = {}
         self._gathered = Gathered()
+        self._derivations = bool(self._one("any_derived"))
 
     def put(self, entry: Entry, access: Access) -> Receipt:
         record = entry.record
@@ -172,7 +173,8 @@ class Writing:
         self._one("add_memory", outline=outline_row(record, version), written_at=micros(written_at), **row)
         self._gathered.tags += [(self._org, key, tag) for tag in record.tags]
         self._many("add_derived", [(self._org, str(name.source), name.id, key) for name in record.derived_from])
-        if record.trust is not Trust.VERIFIED:
+        self._derivations = self._derivations or bool(record.derived_from)
+        if self._derivations and record.trust is not Trust.VERIFIED:
             self._lower(record)
         self._gather(entry, key, standing)
         return key

@@ -1,0 +1,108 @@
+"""`remit eval` measures what is found, says what was lost and what leaked, and compares runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faces.running import Remit
+
+ME = {"actor": "me", "org": "local", "scopes": ["project:tower"]}
+MEMORIES = [
+    {"source": "fact", "id": "lamp", "text": "The oil lamp is lit at dusk."},
+    {"source": "fact", "id": "keeper", "text": "Mara keeps the lighthouse.", "scope": "project:tower"},
+    {"source": "fact", "id": "rival", "org": "other", "text": "Clandestine trawlers pass at midnight."},
+]
+
+
+def gold(query: str, *relevant: str, **more: Any) -> dict[str, Any]:
+    return {"query": query, "principal": ME, "asOf": "2027-01-01", "relevant": list(relevant), "name": query, **more}
+
+
+GOLD = [
+    gold("when is the lamp lit?", "fact:lamp", outcome="enough", half="decide"),
+    gold("who keeps the lighthouse?", "fact:keeper", "fact:lamp", needs=["fact:keeper"], half="report"),
+    gold("clandestine trawlers", outcome="nothing_found", mustNot=["fact:rival"], half="report"),
+]
+
+
+@pytest.fixture
+def eval_(remit: Remit, tmp_path: Path) -> Remit:
+    (tmp_path / "memories.jsonl").write_text("".join(json.dumps(each) + "\n" for each in MEMORIES))
+    (tmp_path / "gold.jsonl").write_text("".join(json.dumps(each) + "\n" for each in GOLD))
+    return lambda *more, stdin="": remit("eval", "gold.jsonl", *more, stdin=stdin)
+
+
+def test_a_result_has_the_measures_the_exposure_what_was_lost_and_the_time(eval_: Remit) -> None:
+    told = eval_("--memories", "memories.jsonl", "--json")
+    result = told.json
+
+    assert told.status == 0
+    assert result["measures"]["freshValidRecall"] == result["measures"]["packedCoverage"] == 0.75
+    assert (result["measures"]["answerSupport"], result["measures"]["outcomeAccuracy"]) == (1.0, 1.0)
+    assert set(result["exposure"].values()) == {0}
+    assert [(each["id"], each["stage"], each["reason"]) for each in result["lost"]] == [("fact:lamp", "generate", "no_common_word")]
+    assert result["lost"][0]["budget"]["items"] == 500
+    assert result["latency"]["count"] == 3
+    assert result["route"]["routes"]["lexical"] == {"ran": 3}
+
+
+def test_the_hosts_own_store_is_asked_when_no_other_is_named(eval_: Remit, remit: Remit) -> None:
+    remit("add", "memories.jsonl", "--principal", json.dumps({**ME, "scopes": "*"}))
+    assert eval_("--json").json["measures"]["candidateRecall"] == 0.75
+
+
+def test_a_person_sees_a_table_and_what_was_lost(eval_: Remit) -> None:
+    told = eval_("--memories", "memories.jsonl", "--mutations")
+
+    assert (told.status, told.err) == (0, "")
+    for word in ("nDCG@10", "0.750", "exposed: nothing, at 8 boundaries", "fact:lamp", "no_common_word"):
+        assert word in told.out
+    assert told.out.count("\nholds ") == 5
+
+
+def test_a_half_and_a_k_can_be_chosen(eval_: Remit) -> None:
+    told = eval_("--memories", "memories.jsonl", "--half", "report", "--k", "1", "--json").json
+    assert (told["cases"], told["k"]) == (2, 1)
+    assert (eval_("--half", "none").status, eval_("--k", "0").status) == (2, 2)
+
+
+def test_two_runs_are_compared_and_the_report_is_one_page(eval_: Remit, tmp_path: Path) -> None:
+    (tmp_path / "before.json").write_text(eval_("--memories", "memories.jsonl", "--json").out)
+    told = eval_("--memories", "memories.jsonl", "--against", "before.json", "--html", "report.html", "--json").json
+    page = (tmp_path / "report.html").read_text()
+
+    assert told["compared"]["packedCoverage"]["difference"] == 0.0
+    assert "What moved" in page
+    assert "Recall against budget" in page
+    assert page.endswith("</html>\n")
+
+
+@pytest.mark.parametrize(
+    "arguments, line",
+    [
+        (("--against", "gold.jsonl"), "against: "),
+        (("--memories", "none.jsonl"), "memories: 'none.jsonl' cannot be read"),
+        (("--memories", "gold.jsonl"), "gold.jsonl:1: source: is missing"),
+    ],
+)
+def test_what_is_wrong_is_one_line(eval_: Remit, arguments: tuple[str, str], line: str) -> None:
+    more = ("--memories", "memories.jsonl") if "--against" in arguments else ()
+    told = eval_(*more, *arguments)
+    assert (told.status, told.out) == (2, "")
+    assert line in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_a_bad_gold_line_is_named_before_anything_is_asked(remit: Remit, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text(json.dumps(GOLD[0]) + "\n" + json.dumps({**GOLD[1], "relevant": ["lamp"]}) + "\n")
+    told = remit("eval", "bad.jsonl", "--json")
+    assert (told.status, told.json["error"]["field"]) == (2, "bad.jsonl:2: relevant[0]")
+
+
+def test_a_leak_or_a_broken_property_is_no_success() -> None:
+    from remit.pipeline.faces.evaluating import sound
+
+    assert sound({"exposure": {"logs": 0}, "mutations": [{"holds": True}]})
+    assert not sound({"exposure": {"logs": 1}})
+    assert not sound({"exposure": {"logs": 0}, "mutations": [{"holds": False}]})
