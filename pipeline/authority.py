@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from remit.pipeline.config import Config, Limits, Profile
-from remit.pipeline.errors import ConfigError, InvalidRequest, NotAuthorised
+from remit.pipeline.errors import AuthorityFailed, ConfigError, InvalidRequest, NotAuthorised
 from remit.pipeline.fields import list_at, mapping_at, name_at, one_of, shown, unknown
 from remit.stages.access import GLOBAL, KINDS, Access
 from remit.stages.request import Source
@@ -135,12 +135,19 @@ def checked(principal: Principal, limits: Limits) -> Grants:
 
 
 async def granted(principal: Principal, authority: Authority, limits: Limits) -> Grants:
-    """What the authority grants this principal now. Raises `NotAuthorised` when it answers for somebody else."""
+    """What the authority grants this principal now.
+
+    Raises `NotAuthorised` when it answers for somebody else, and `AuthorityFailed` when its answer is no principal: whoever asks stated
+    nothing wrong, and could change nothing about it.
+    """
     stated = checked(principal, limits)
     resolved = await authority.resolve(principal)
     if resolved is principal:
         return stated
-    grants = checked(resolved, limits)
+    try:
+        grants = checked(resolved, limits)
+    except InvalidRequest as error:
+        raise AuthorityFailed(f"{error.field} of its answer is wrong") from error
     if (grants.actor, grants.org) != (stated.actor, stated.org):
         raise NotAuthorised("The authority answered for another principal.")
     return grants

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from anyio.lowlevel import checkpoint
+
 from remit.pipeline.authority import Grants, Narrowing, access_for
 from remit.pipeline.config import Config
 from remit.pipeline.fields import name_at, whole_at
@@ -53,7 +55,7 @@ async def brief(
     access = access_for(grants, Narrowing(sources=frozenset({Source.FACT, Source.SESSION}), project=declared), now)
     settings = config.brief
     memories = await store.brief(access, pinned=settings.pinned, important=settings.important, recent=settings.recent)
-    return await _filled([_line(memory) for memory in memories], counter, budget)
+    return await _filled(memories, counter, budget)
 
 
 def _line(memory: Memory) -> Line:
@@ -65,17 +67,19 @@ def _line(memory: Memory) -> Line:
     return Line(id=memory.id, scope=memory.scope, group=group, text=" ".join(shown(title + memory.text).split()))
 
 
-async def _filled(lines: Sequence[Line], counter: TokenCounter, budget: int) -> Brief:
+async def _filled(memories: Sequence[Memory], counter: TokenCounter, budget: int) -> Brief:
     kept: list[Line] = []
     left_out: list[tuple[MemoryId, Reason]] = []
     text, size = "", 0
-    for line in lines:
+    for memory in memories:
+        await checkpoint()  # a line of megabytes takes longer to write than others should wait, and there may be hundreds
+        line = _line(memory)
         tried = _rendered([*kept, line])
         tried_size = await counter.count(tried)
         if tried_size <= budget:
             kept, text, size = [*kept, line], tried, tried_size
         else:
-            alone = await counter.count(_rendered([line]))
+            alone = await counter.count(_rendered([line])) if kept else tried_size
             left_out.append((line.id, Reason.OVERSIZED if alone > budget else Reason.NO_ROOM))
     return Brief(text=text, tokens=size, budget=budget, lines=tuple(kept), left_out=tuple(left_out))
 
@@ -84,7 +88,7 @@ def _rendered(lines: Sequence[Line]) -> str:
     """Markdown: a heading for each group that has lines, one line a memory with where it came from. Nothing for no lines."""
     parts: list[str] = []
     for group, heading in HEADINGS.items():
-        of_group = [f"- {line.text} [{line.id}, {line.scope}]" for line in lines if line.group == group]
+        of_group = [f"- {line.text} [{shown(f'{line.id}, {line.scope}')}]" for line in lines if line.group == group]
         if of_group:
             parts.append(f"## {heading}\n" + "\n".join(of_group) + "\n")
     return "\n".join(parts)

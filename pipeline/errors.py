@@ -52,5 +52,9 @@ class ProviderFailed(RemitError, ConnectionError):
         self.code = code
 
 
+class AuthorityFailed(RemitError):
+    """The host's authority did not say what is granted."""
+
+
 class CounterFailed(RemitError):
     """The host's token counter did not give a count."""

@@ -16,7 +16,7 @@ from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Hit, Lane, MemoryId, Route
 from remit.stages.lanes import Proposed, hits_of, lexical, proposed_by_vectors, proposed_by_words, shortlist
 from remit.stages.near import edits_allowed, near_words
-from remit.stages.ports import Embedder, Finder, Found, Postings, Probe, Wanted
+from remit.stages.ports import Embedder, Finder, Found, Neighbours, Postings, Probe, Wanted
 from remit.stages.report import Degradation, Reason, Staged
 from remit.stages.request import Filters, Source
 from remit.stages.selection import Selection
@@ -199,13 +199,14 @@ def _proposals(
     looked_up_all = not (found.left_out or lookup.terms.cut or found.exhausted is Limit.SECONDS)
     chosen = np.concatenate([each.keys for each in by_words]) if by_words else scores.keys[:0]
     judged = chosen if looked_up_all else None
+    # `_told` goes by this order: one proposal for each of the neighbours, then those of words.
     by_vectors = [proposed_by_vectors(each, of_lane[each.lane], thresholds[each.lane], judged) for each in found.neighbours]
     return (*by_vectors, *by_words)
 
 
 def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], found: Found, *, most: int) -> Generated:
     rejected: Counter[Reason] = Counter(found.dead)
-    cut = {each.source for each in found.neighbours if each.more}
+    cut = {each.source for each, proposal in zip(found.neighbours, proposals, strict=False) if _open_ended(each, proposal)}
     for proposal, kept in zip(proposals, hits, strict=True):
         over = max(0, proposal.keys.size - most)
         rejected.update(proposal.rejected)
@@ -219,6 +220,11 @@ def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], found: F
         exhausted=found.exhausted or (Limit.ITEMS if cut else None),
         cut=frozenset(cut),
     )
+
+
+def _open_ended(neighbours: Neighbours, proposal: Proposed) -> bool:
+    """Whether a vector route may have left out what it would have proposed. Nearest first: behind one that is too weak all are."""
+    return neighbours.more and (neighbours.route is Route.RECENT or proposal.keys.size == neighbours.keys.size)
 
 
 def _degraded(near: Mapping[str, tuple[str, ...]], embedding_failed: bool) -> tuple[Degradation, ...]:

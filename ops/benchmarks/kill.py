@@ -9,16 +9,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
 from remit.pipeline import Fact, Principal, open_engine
+from remit.pipeline.config import load
 from remit.pipeline.errors import StorageUnavailable
+from remit.pipeline.opening import made_for
 from remit.pipeline.storage.entry import Written
+from remit.pipeline.storage.postgres.server import started
 
 WHO = Principal(actor="writer", org="acme", scopes="*")
 WRITERS = 4
@@ -175,16 +178,31 @@ async def waited(path: Path, seconds: float) -> dict[str, Any]:
     return {"told": told, "after, s": round(took, 1), "the same key then": again.written.value}
 
 
+@asynccontextmanager
+async def stores(folder: Path) -> AsyncIterator[dict[str, str]]:
+    """The URL of a new store of each kind that outlives its process; Postgres on a server of our own."""
+    for left in folder.glob("kill*"):
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
+    settings = load()
+    server = await started(str(folder / "kill"), settings.embedded)
+    try:
+        urls = {"sqlite": f"sqlite:{folder}/kill.db", "postgres": server.dsn()}
+        for url in urls.values():
+            await made_for(url, settings)
+            async with open_engine(url):
+                """Makes a file, so that writers do not wait for one another to make it."""
+        yield urls
+    finally:
+        await server.close()
+
+
 async def killing(folder: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    stores: dict[str, Callable[[], str]] = {"sqlite": lambda: f"sqlite:{folder}/kill.db", "embedded": lambda: f"embedded:{folder}/kill"}
-    for name, url in stores.items():
-        for left in folder.glob("kill*"):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-        async with open_engine(url()):  # makes it, and keeps a server of its own running
-            rows.append({"name": f"{name}, killed", **await killed(url(), rounds=25)})
-            rows.append({"name": f"{name}, 4 × 2,000", **await crowded(url(), times=2_000)})
-    async with open_engine(f"sqlite:{folder}/kill.db"):
-        pass
-    rows += [{"name": f"sqlite, locked {seconds} s", **await waited(folder / "kill.db", seconds)} for seconds in (3, 60)]
-    return rows
+    async with stores(folder) as urls:
+        for name, url in urls.items():
+            rows.append({"name": f"{name}, killed", **await killed(url, rounds=25)})
+            rows.append({"name": f"{name}, 4 × 2,000", **await crowded(url, times=2_000)})
+    return rows + [{"name": f"sqlite, locked {seconds} s", **await waited(folder / "kill.db", seconds)} for seconds in (3, 60)]

@@ -35,7 +35,7 @@ svg text{fill:var(--ink);font:13px system-ui,sans-serif}
 svg .tick{fill:var(--soft);font-size:10.5px}svg .axis{fill:var(--soft);font-size:12px}
 svg .grid{stroke:var(--line)}svg polyline{fill:none;stroke:var(--blue);stroke-width:2.2}svg circle{fill:var(--blue)}.funnel{width:100%}
 
-.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:14px}
+.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:14px}
 .pair h3{font-size:14px;margin:0 0 4px}.curve{width:100%}
 
 table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}

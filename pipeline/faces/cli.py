@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status. No exception leaves it."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     as_json = "--json" in given
+    _make_whole()
     _make_printable(as_json=as_json)
     try:
         status = app(spelled_out(given), prog_name="remit", standalone_mode=False)
@@ -487,6 +488,13 @@ def _request(query: str | None, asked: Asked, host: Host) -> Request:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _make_whole() -> None:
+    """A stream that was closed before we began reads as empty and takes what is written; no file of ours can get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - it lives as long as the process
 
 
 def _make_printable(*, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import traceback
@@ -15,6 +16,8 @@ ANSWERED, UNSOUND, WRONG, EXHAUSTED, UNAVAILABLE, INTERRUPTED, PIPE_CLOSED = 0, 
 answer · a fault · Ctrl-C · a reader that left."""
 
 OF_OUTCOME = {"enough": ANSWERED, "nothing_found": ANSWERED, "exhausted": EXHAUSTED, "unavailable": UNAVAILABLE}
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _FIELD = re.compile(r"([A-Za-z][\w.\[\]-]*): ")
 
@@ -39,6 +42,8 @@ def failure_of(error: Exception) -> Failure:
     """The failure an exception stands for. Of one that is not ours only its kind and place are told: its text may hold anything."""
     if isinstance(error, typer.TyperException):
         return Failure(status=WRONG, code="usage", message=_one_line(f"{error.format_message()} (see --help)"))
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return Failure(status=UNAVAILABLE, code="output", message=f"the output cannot be written: {error.strerror}")
     return _of_remit(error) or Failure(status=UNAVAILABLE, code="internal", message=f"this should not happen: {_kind_and_place(error)}")
 
 

@@ -24,7 +24,12 @@ class Common:
     """What every command takes, before its name or after it."""
 
     store: Annotated[
-        str | None, _shared("--store", metavar="URL", help="sqlite:PATH or memory:; else $REMIT_STORE, else sqlite:remit.db.")
+        str | None,
+        _shared(
+            "--store",
+            metavar="URL",
+            help="sqlite:PATH, postgresql://…, embedded:DIR or memory:; else $REMIT_STORE, else sqlite:remit.db.",
+        ),
     ] = None
     config: Annotated[str | None, _shared("--config", metavar="FILE", help="Laid over the shipped config.toml; else $REMIT_CONFIG.")] = None
     principal: Annotated[

@@ -185,7 +185,8 @@ def _context(console: Console, context: Mapping[str, Any]) -> None:
 
 def show_brief(console: Console, aside: Console, brief: Brief) -> None:
     """The brief itself as it is given to a model; beside it its size and what did not fit."""
-    console.print(Text(brief.text.rstrip("\n")) if brief.text else Text("Nothing to say yet.", style="dim"), soft_wrap=True)
+    nothing = "Nothing fits into that." if brief.left_out else "Nothing to say yet."
+    console.print(Text(brief.text.rstrip("\n")) if brief.text else Text(nothing, style="dim"), soft_wrap=True)
     aside.print(Text(f"{_counted(len(brief.lines), 'line', 'lines')}, {brief.tokens:,} of {brief.budget:,} tokens", style="dim"))
     for memory, reason in brief.left_out:
         aside.print(Text(f"left out: {memory} {SENTENCES.get(reason.value, reason.value)}", style="dim"))

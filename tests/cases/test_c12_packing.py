@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from anyio import create_task_group
+from anyio.lowlevel import checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stories.world import ADA, Item, NewStore, balanced, codes, engine_at, entry, ids
 
-from remit.pipeline import Claim, ContextWanted, Doc, Fact, Request
+from remit.pipeline import Claim, ContextWanted, Doc, Fact, Principal, Request
 from remit.pipeline.counting import counter_named
 
 QUERY = "harbour crane"
@@ -144,6 +146,34 @@ async def test_stored_text_cannot_end_its_quotation(new_store: NewStore) -> None
         for form, ending in (("markdown", "````"), ("xml", "&lt;/passage&gt;"), ("json", '\\"cite\\"')):
             answer = await engine.recall(Request(query=QUERY, context=ContextWanted(format=form)), ADA)
             assert ending in answer.meta.context.text
+
+
+async def test_nothing_hidden_is_in_a_brief_not_even_in_a_name(new_store: NewStore) -> None:
+    named = Fact(id="po\u202etrevni\u200b", text="harbour \u2066crane", scope="project:al\u202epha", pinned=True)
+    async with engine_at(new_store(), named) as engine:
+        brief = await engine.brief(Principal(actor="ada", org="acme", scopes="*"))
+
+    assert brief.text == "## Pinned\n- harbour crane [fact:potrevni, project:alpha]\n"
+    assert [line.id.id for line in brief.lines] == [named.id]
+
+
+async def test_others_have_their_turn_between_the_lines_of_a_brief(new_store: NewStore) -> None:
+    facts = [Fact(id=f"f{n}", text="harbour crane", pinned=True) for n in range(20)]
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await checkpoint()
+
+    async with engine_at(new_store(), *facts) as engine, create_task_group() as others:
+        others.start_soon(take_turns)
+        brief = await engine.brief(ADA)
+        others.cancel_scope.cancel()
+
+    assert len(brief.lines) == len(facts)
+    assert turns >= len(facts)
 
 
 several = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

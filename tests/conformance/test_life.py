@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from conformance.answers import everything_told, found, names_of
 from conformance.conftest import Open
@@ -495,6 +497,30 @@ async def test_trust_holds_whichever_of_parent_and_child_is_carried_over_first(s
     assert await trust_of(store, "child") is Trust.VERIFIED
     await store.imported([carried(parent), carried(child)], EVERYTHING)
     assert await trust_of(store, "child") is Trust.UNTRUSTED
+
+
+async def test_a_write_and_a_forgetting_that_are_cancelled_anywhere_are_whole_or_did_not_happen(store: Store) -> None:
+    for waits in range(8):
+        name, key = f"m{waits}", f"k{waits}"
+        await cancelled(waits, store.put, [red(name, key=key, tags=("x",))], EVERYTHING)
+        assert await put(store, red(name, key=key, tags=("x",))) == ["stored"], "the key settles what is unknown"
+        assert await happened(store, name) == [("stored", 1, "ada")]
+
+        await cancelled(waits, store.forget, Forgetting(names=(fact(name),)), EVERYTHING)
+        await change(store, Written.RESTORED, "nobody")  # comes after what its caller left behind
+        left = await store.wholes([fact(name)], EVERYTHING)
+        assert await standing(store, "red") == [name] * len(left)
+        await forget(store, names=(fact(name),))
+    assert await store.faults() == []
+
+
+async def cancelled(waits: int, call: Callable[..., Awaitable[object]], *arguments: object) -> None:
+    """Calls, and leaves after so many turns of the event loop."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call, *arguments)
+        for _ in range(waits):
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
 
 
 # Whatever happens, in whatever order

@@ -154,6 +154,7 @@ def test_brief_says_what_did_not_fit(lighthouse: Remit) -> None:
     assert told.json["lines"] == []
     assert {"id": "fact:oil", "reason": "oversized"} in told.json["leftOut"]
     assert "left out: fact:oil" in lighthouse("brief", "--tokens", "5").err
+    assert "Nothing fits" in lighthouse("brief", "--tokens", "5").out
 
 
 def test_why_says_which_stage_lost_a_memory(lighthouse: Remit) -> None:
@@ -504,6 +505,26 @@ def test_a_reader_that_leaves_is_no_fault(lighthouse: Remit) -> None:
     os.close(write)
 
     assert (left.returncode, left.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("closed, status, said", [("<&-", 2, b"request: is not JSON"), (">&-", 0, b""), ("2>&-", 0, b"")])
+def test_a_stream_that_is_closed_is_an_empty_one(lighthouse: Remit, tmp_path: Path, closed: str, status: int, said: bytes) -> None:
+    (tmp_path / "request.json").write_text(json.dumps({"query": QUESTION}))
+    asked = "-" if closed == "<&-" else "request.json"
+
+    ran = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *COMMAND, "recall", "--request", asked], capture_output=True, check=False)
+
+    assert ran.returncode == status
+    assert said in ran.stderr
+    assert b"should not happen" not in ran.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+def test_a_full_disk_is_said_to_be_full(lighthouse: Remit) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run([*COMMAND, "export"], stdout=full, stderr=subprocess.PIPE, check=False)
+
+    assert (ran.returncode, ran.stderr) == (4, b"remit: the output cannot be written: No space left on device\n")
 
 
 def test_an_interrupt_ends_a_command_quietly(lighthouse: Remit) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import pytest
@@ -11,7 +12,7 @@ from faults.broken import Broken, over
 from stories.world import ADA, NewStore, bytes_of, codes, engine_at, ids
 
 from remit.pipeline import Fact, Principal, Request
-from remit.pipeline.errors import NotAuthorised, StorageUnavailable
+from remit.pipeline.errors import AuthorityFailed, NotAuthorised, StorageUnavailable
 
 SECRET = Fact(id="plan", text="the acquisition plan", scope="project:secret")
 PUBLIC = Fact(id="note", text="the acquisition note")
@@ -72,6 +73,16 @@ async def test_an_authority_that_answers_for_somebody_else_is_refused(new_store:
         async with engine_at(new_store(), PUBLIC, authority=AsTheWriter(Authority(other))) as engine:
             with pytest.raises(NotAuthorised):
                 await engine.recall(Request(query="acquisition"), ADA)
+
+
+@pytest.mark.parametrize("answer", [b"ada", replace(ADA, scopes=("secret",)), replace(ADA, scopes=(7,)), replace(ADA, actor="")], ids=str)
+async def test_an_answer_that_is_no_principal_is_the_authoritys_fault_and_not_the_callers(new_store: NewStore, answer: Any) -> None:
+    async with engine_at(new_store(), PUBLIC, authority=AsTheWriter(Authority(answer))) as engine:
+        recalled = await engine.recall(Request(query="acquisition"), ADA)
+        with pytest.raises(AuthorityFailed):
+            await engine.remember([PUBLIC], ADA)
+
+    assert (recalled.outcome, codes(recalled), recalled.data) == ("unavailable", ["authority"], [])
 
 
 async def test_a_grant_that_was_revoked_is_gone_at_the_next_recall(new_store: NewStore) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+from pathlib import Path
 
+import anyio
 import pytest
 from faults.broken import Broken, Late, over
 from stories.world import ADA, NewStore, balanced, codes, engine_at, entry, ids
@@ -32,6 +35,15 @@ async def test_a_store_that_is_down_is_unavailable_at_the_stage_that_needed_it(n
     assert answer.data == []
     balanced(answer)
     assert mended.outcome == "enough"
+
+
+@pytest.mark.parametrize("name", ["pipe", "no\0name", "\udc80", "."])
+async def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with anyio.fail_after(60), pytest.raises(StorageUnavailable, match="whether it is a file"):
+        async with engine_at(f"sqlite:{tmp_path}/{name}"):
+            pass
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import anyio
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from stories.world import ADA, NOW, NewStore, bytes_of, engine_at, ids
 
 from remit.pipeline import Claim, Doc, Engine, Fact, Forgotten, Origin, Principal, Request, Session, Whole
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.faces.wire import carried_from, whole_to
+from remit.stages.evidence import Lane
 
 QUESTION = Request(query="When do deploys go out?")
 THURSDAY = Fact(id="thursday", text="Deploys go out on Thursday.")
@@ -270,6 +274,28 @@ async def test_a_nul_and_half_a_character_lose_neither_the_memory_nor_the_batch(
         assert [receipt.written for receipt in receipts] == ["stored"] * 3
         assert name in receipts[1].detail
         assert await found(engine) == ["monday", "odd", "thursday"]
+
+
+async def test_a_file_that_changes_while_its_vector_is_made_is_refused(new_store: NewStore, tmp_path: Path) -> None:
+    page, same = anyio.Path(tmp_path) / "page.md", anyio.Path(tmp_path) / "same.md"
+
+    class Editing:
+        lane, space, dimensions = Lane.SEMANTIC, "plane/2", 2
+
+        async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            await page.write_text("Deploys go out at night.")
+            return np.ones((len(texts), 2), dtype=np.float32) / np.float32(np.sqrt(2))
+
+    for each in (page, same):
+        await each.write_text("Deploys go out at noon.")
+    async with engine_at(new_store(), embedder=Editing()) as engine:
+        await engine.roots.add(str(tmp_path))
+        items = [Doc(id=each.name, text="Deploys go out at noon.", origin=Origin(uri=each.as_uri())) for each in (page, same)]
+
+        receipts = await engine.remember(items, ADA)
+
+        assert [(receipt.written, receipt.code) for receipt in receipts] == [("refused", "origin_changed"), ("stored", None)]
+        assert await found(engine) == ["same.md"]
 
 
 async def test_fifty_identical_writes_with_one_key_at_once_are_one_memory_and_fifty_equal_answers(new_store: NewStore) -> None:

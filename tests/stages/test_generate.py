@@ -65,6 +65,22 @@ class Shelf(Finder):
 
 
 @dataclass
+class Nearest(Shelf):
+    """A shelf whose vector route brings its first `most` passages, and says when there are more."""
+
+    most: int = 500
+    route: Route = Route.LOCAL_EXACT
+
+    async def find(self, wanted: Wanted, access: Access) -> Found:
+        found = await super().find(wanted, access)
+        cut = [
+            replace(each, route=self.route, keys=each.keys[: self.most], vectors=each.vectors[: self.most], more=each.keys.size > self.most)
+            for each in found.neighbours
+        ]
+        return replace(found, neighbours=tuple(cut))
+
+
+@dataclass
 class Fixed(Embedder):
     """An embedder that gives one vector to every text."""
 
@@ -98,9 +114,13 @@ async def search(
     *embedders: Embedder,
     ceiling: Ceiling = ROOM,
     selection: Selection = RECALL.selection,
+    common: Collection[str] = (),
+    idle: bool = False,
+    terms: Terms | None = None,
     **lookup: object,
 ) -> Generated:
-    terms = Terms(words=tuple(Term(word, plain=word) for word in words.split()), plain=tuple(words.split()))
+    told = tuple(Term(word, plain=word, common=word in common) for word in words.split())
+    terms = terms or Terms(words=told, plain=tuple(words.split()), idle=idle)
     return await generate(
         Lookup(text=words, terms=terms, **lookup),  # type: ignore[arg-type]  # plain values of each test
         access=ACCESS,
@@ -162,6 +182,56 @@ async def test_one_more_word_that_nobody_knows_never_turns_hits_into_none() -> N
         assert names(await search(shelf, f"crash {cue}")) == ["f001"]
 
 
+async def test_one_word_of_three_is_an_accident_and_two_are_not() -> None:
+    shelf = Shelf({1: "we like the red boat", 2: "red sails in the harbour"})
+    assert names(await search(shelf, "red paint shop")) == []
+    assert names(await search(shelf, "red boat paint")) == ["f001"]
+
+
+async def test_the_list_ends_where_the_number_of_words_falls_by_half() -> None:
+    shelf = Shelf({1: "crane winch harbour oil", 2: "crane winch harbour", 3: "crane winch", 4: "winch of a well"})
+    assert names(await search(shelf, "crane winch harbour oil")) == ["f001", "f002", "f003"]
+    assert len(names(await search(shelf, "winch"))) == 4
+
+
+async def test_a_passage_of_commonplace_words_goes_where_another_one_tells_more() -> None:
+    shelf = Shelf({1: "take the second turn", 2: "second hand winch"})
+    assert names(await search(shelf, "second winch", common={"second"})) == ["f002"]
+    assert sorted(names(await search(shelf, "second", common={"second"}))) == ["f001", "f002"]
+
+
+async def test_a_question_of_stop_words_is_answered_by_all_of_them_only() -> None:
+    shelf = Shelf({1: "to be or not to be", 2: "not here"})
+    assert names(await search(shelf, "to be or not", common={"to", "be", "or", "not"}, idle=True)) == ["f001"]
+    assert names(await search(shelf, "not me", common={"not", "me"}, idle=True)) == []
+
+
+async def test_a_short_guess_needs_another_word_that_agrees() -> None:
+    shelf = Shelf({1: "goats need a vet", 2: "bread in the oven"})
+    assert names(await search(shelf, "vet gaots")) == ["f001"]
+    assert names(await search(shelf, "braed pudding recipe")) == []
+    assert names(await search(shelf, "braed")) == ["f002"]
+
+
+async def test_an_alias_that_is_met_leaves_no_unknown_word() -> None:
+    shelf = Shelf({1: "consents =lindy", 2: "the new carrier"})
+    terms = Terms(words=tuple(Term(word, plain=word) for word in ("lindy", "new", "carrier")), aliases=("=lindy",))
+    found = await search(shelf, "lindy new carrier", terms=terms)
+    assert "f001" in names(found)
+
+
+async def test_the_feature_hash_brings_back_nothing_that_words_found_weak() -> None:
+    shelf = Shelf({1: "red boat", 2: "red"}, {1: [1, 0, 0], 2: [1, 0, 0]})
+    exact = replace(RECALL.selection, chance=replace(RECALL.selection.chance, local=0.0))
+    found = await search(shelf, "red boat", Fixed([1, 0, 0]), selection=exact)
+    assert (names(found), names(found, Lane.LOCAL)) == (["f001"], ["f001"])
+
+
+async def test_a_commonplace_word_is_no_typing_error() -> None:
+    shelf = Shelf({1: "the conveyor belt", 2: "the west wing"})
+    assert dict((await search(shelf, "best", common={"best"})).near) == {}
+
+
 async def test_a_typing_error_finds_the_callers_own_near_word_and_the_mode_can_say_so() -> None:
     shelf = Shelf({1: "kubernetes cluster", 2: "kitchen table"})
     found = await search(shelf, "kubernets")
@@ -180,6 +250,20 @@ async def test_vectors_that_clear_the_threshold_are_proposed_best_first_and_the_
     found = await search(Shelf(dict.fromkeys(vectors, "red"), vectors), "red", Fixed([1, 0, 0]), selection=exact)
     assert names(found, Lane.LOCAL) == ["f002", "f001"]
     assert found.rejected == {Reason.WEAK: 2}
+
+
+@pytest.mark.parametrize("last, exhausted", [([0.9, 0.1, 0], Limit.ITEMS), ([0, 1, 0], None)])
+async def test_a_vector_route_is_cut_only_where_more_could_have_been_proposed(last: Sequence[float], exhausted: Limit | None) -> None:
+    exact = replace(RECALL.selection, chance=replace(RECALL.selection.chance, local=0.0))
+    vectors = {1: [1.0, 0.0, 0.0], 2: last, 3: last}
+    found = await search(Nearest(dict.fromkeys(vectors, "red"), vectors, most=2), "red", Fixed([1, 0, 0]), selection=exact)
+    assert found.exhausted is exhausted
+
+
+async def test_the_latest_rows_are_cut_wherever_there_are_more() -> None:
+    vectors = {1: [1.0, 0.0, 0.0], 2: [0.0, 1.0, 0.0], 3: [1.0, 0.0, 0.0]}
+    shelf = Nearest(dict.fromkeys(vectors, "red"), vectors, most=2, route=Route.RECENT)
+    assert (await search(shelf, "red", Fixed([1, 0, 0]))).exhausted is Limit.ITEMS
 
 
 async def test_a_feature_hash_proposes_nothing_that_holds_no_word_of_the_question() -> None:

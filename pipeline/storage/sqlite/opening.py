@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -57,17 +58,24 @@ async def opened(path: str, settings: Sqlite, signature: str, *, rebuild: bool) 
 def _refuse_others(path: Path) -> None:
     """Looks at the file without SQLite's locks and side files, so that nothing of another program is touched."""
     try:
-        with path.open("rb") as file:
-            header = file.read(100)
+        header = _header(path)
     except FileNotFoundError:
         return
-    except OSError:
+    except (OSError, ValueError):  # a name that no file can have is a ValueError
         raise StorageUnavailable("The file cannot be read: look at who may read it, and whether it is a file.") from None
     if header and not header.startswith(_HEADER):
         raise ConfigError("It is not an SQLite file: choose another path. Nothing was changed.")
     application = int.from_bytes(header[68:72], "big")
     if header and (application not in (0, APPLICATION) or (application == 0 and _holds_tables(path))):
         raise ConfigError("It is an SQLite file of another program: choose another path. Nothing was changed.")
+
+
+def _header(path: Path) -> bytes:
+    """The first bytes of a regular file. Nothing else is opened at all: a pipe would be waited at for ever, and nobody could call it off."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError
+    with path.open("rb") as file:
+        return file.read(100)
 
 
 def _holds_tables(path: Path) -> bool:
