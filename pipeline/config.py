@@ -249,7 +249,7 @@ class Sqlite(_Checked):
     seek_shelves: Positive
     whole_vectors: Count
     vector_slack: Positive
-    check_steps: Positive
+    check_steps: Annotated[int, Field(ge=10)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

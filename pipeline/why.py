@@ -11,6 +11,7 @@ from remit.pipeline.asking import Plan
 from remit.pipeline.recall import Recalled
 from remit.pipeline.storage.store import Store
 from remit.stages.access import Access
+from remit.stages.ceiling import Limit
 from remit.stages.evidence import Lane, MemoryId, PassageId
 from remit.stages.generate import Generated
 from remit.stages.report import Reason, StageName
@@ -44,7 +45,7 @@ async def explained(wanted: MemoryId, plan: Plan, access: Access | None, recalle
         _kept(wanted, recalled)
         or _lost_late(wanted, recalled)
         or await _lost_early(wanted, passages, plan, access, recalled, store)
-        or Explanation(id=str(wanted), stage=_stopped_at(recalled), reason=STOPPED if recalled.faults else NO_WORD)
+        or Explanation(id=str(wanted), stage=_stopped_at(recalled), reason=_unseen(recalled))
     )
 
 
@@ -149,6 +150,14 @@ def _carried(own: Sequence[int], generated: Generated, plan: Plan) -> dict[str, 
         "wordsNeeded": bar.words,
         "bm25": float(scores.scores[mine].max()),
     }
+
+
+def _unseen(recalled: Recalled) -> str:
+    """Why no lane saw it. Words that a ceiling left unsought may stand in it: that it has none of them is not for us to say then."""
+    if recalled.faults:
+        return STOPPED
+    cut = any(each.scores is None or each.left_out or each.exhausted is Limit.SECONDS for each in recalled.generated)
+    return Reason.OVER_CEILING.value if cut else NO_WORD
 
 
 def _stopped_at(recalled: Recalled) -> StageName | None:

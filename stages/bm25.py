@@ -27,6 +27,7 @@ class Words:
     common_weight: Annotated[float, Gt(0), Le(1)]
     asked_most: Annotated[float, Gt(0)]
     asked_words: Annotated[float, Gt(0)]
+    known_asked: Annotated[float, Gt(0), Le(1)]
     near_shortest: Annotated[int, Ge(1)]
     near_two_edits: Annotated[int, Ge(1)]
     near_most: Annotated[int, Ge(0)]

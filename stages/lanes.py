@@ -62,7 +62,7 @@ def _weighed(term: Term, postings: Mapping[str, Postings], near: Sequence[str], 
     holding = postings[term.text].keys.size
     if holding:
         told = importance * information(holding, passages)
-        return Weighed(term.text, term.weight, told, common=term.common, held=held, asked=asked)
+        return Weighed(term.text, term.weight, told, common=term.common, held=held, asked=asked * rules.known_asked)
     if near and not term.common:
         told = max(information(postings[word].keys.size, passages) for word in near)
         return Weighed(
@@ -91,8 +91,10 @@ def _held(word: str, postings: Mapping[str, Postings]) -> bool:
 def lexical(terms: Terms, found: Found, near: Mapping[str, Sequence[str]], rules: Words) -> Scored:
     """BM25 scores and shares of information of every passage that holds a word of the question."""
     words = weighed(terms, found.postings, near, found.passages, rules)
+    if terms.idle:
+        words = [replace(word, asked=1.0) for word in words]
     scores = scored(words, found.postings, passages=found.passages, total_words=found.words, rules=rules)
-    return replace(scores, idle=True) if terms.idle else scores
+    return replace(scores, idle=terms.idle)
 
 
 def proposed_by_words(scores: Scored, found: Found, selection: Selection, *, phrased: bool, first_round: bool) -> list[Proposed]:

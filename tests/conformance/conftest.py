@@ -38,7 +38,7 @@ def opener(kind: str, request: pytest.FixtureRequest) -> Open:
     folder: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
     settings = load().sqlite
     if kind == "sqlite as if large":
-        settings = replace(settings, readers=1, seek_shelves=1, whole_vectors=0, vector_slack=1, check_steps=1)
+        settings = replace(settings, readers=1, seek_shelves=1, whole_vectors=0, vector_slack=1, check_steps=10)
     numbers = count()
 
     @asynccontextmanager

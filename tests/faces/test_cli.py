@@ -212,7 +212,7 @@ def test_the_environment_says_what_options_do_not(lighthouse: Remit, tmp_path: P
     monkeypatch.setenv("REMIT_PRINCIPAL", str(tmp_path / "ada.json"))
     monkeypatch.setenv("REMIT_CONFIG", str(tmp_path / "one.toml"))
 
-    answer = lighthouse("recall", "oil lamp visitors", "--json")
+    answer = lighthouse("recall", "oil lamp", "--json")
 
     assert len(answer.json["data"]) == 1
     assert answer.json["meta"]["scopeFilter"]["scopes"] == ["global"]

@@ -35,6 +35,18 @@ async def test_no_postings_at_all_are_exhausted_at_generate(new_store: NewStore)
     assert answer.meta.mode.left_out == ["deploy", "key"]
 
 
+@pytest.mark.parametrize("ceiling", [{"items": 0}, {"seconds": 0}, {"postings": 0}], ids=str)
+async def test_why_never_says_that_words_are_missing_when_a_ceiling_kept_them_from_being_looked_up(
+    new_store: NewStore, ceiling: dict[str, Any]
+) -> None:
+    async with engine_at(new_store(), *FACTS, config={"embedding": {"provider": "none"}}) as engine:
+        cut = await engine.why(Request(query="deploy key", ceilings={"generate": ceiling}), "fact:f1", ADA)
+        unlike = await engine.why(Request(query="harbour crane"), "fact:f1", ADA)
+
+    assert (cut.stage, cut.reason) == ("generate", "over_ceiling")
+    assert (unlike.stage, unlike.reason) == ("generate", "no_common_word")
+
+
 @pytest.mark.parametrize("stage", ["generate", "dedupe", "rank", "verify"])
 async def test_a_ceiling_met_halfway_keeps_what_was_found_and_says_that_it_is_partial(new_store: NewStore, stage: str) -> None:
     request = Request(query="deploy key", sources=("fact",), ceilings={stage: {"items": 2}})

@@ -37,7 +37,7 @@ async def test_a_store_that_is_down_is_unavailable_at_the_stage_that_needed_it(n
     assert mended.outcome == "enough"
 
 
-@pytest.mark.parametrize("name", ["pipe", "no\0name", "\udc80", "."])
+@pytest.mark.parametrize("name", ["pipe", "no\0name", "\udc80", "."], ids=ascii)
 async def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
 

@@ -186,6 +186,12 @@ async def test_one_word_of_three_is_an_accident_and_two_are_not() -> None:
     shelf = Shelf({1: "we like the red boat", 2: "red sails in the harbour"})
     assert names(await search(shelf, "red paint shop")) == []
     assert names(await search(shelf, "red boat paint")) == ["f001"]
+    assert sorted(names(await search(shelf, "like sails red"))) == ["f001", "f002"]
+
+
+async def test_three_words_that_are_known_may_stand_in_three_passages() -> None:
+    shelf = Shelf({1: "oil comes by boat", 2: "the lamp is lit", 3: "visitors may climb"})
+    assert sorted(names(await search(shelf, "oil lamp visitors"))) == ["f001", "f002", "f003"]
 
 
 async def test_the_list_ends_where_the_number_of_words_falls_by_half() -> None:

@@ -50,7 +50,7 @@ class Terms:
 
 
 READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 def opening(line: Line, begin: str, identity: Identity, terms: Terms, seconds: float) -> list[Command]:

@@ -71,7 +71,8 @@ def _refuse_others(path: Path) -> None:
 
 
 def _header(path: Path) -> bytes:
-    """The first bytes of a regular file. Nothing else is opened at all: a pipe would be waited at for ever, and nobody could call it off."""
+    """The first bytes of a regular file. Nothing else is opened at all: nobody could call off the wait at a pipe."""
+    str(path).encode()  # SQLite takes names in UTF-8 only
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError
     with path.open("rb") as file:
