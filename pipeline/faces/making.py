@@ -22,7 +22,8 @@ BEYOND_INDEXES = frozenset({"damaged_file", "no_vectors", "orphan_past"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What was done: whether the store is new, what was done to its schema, how many memories were indexed again (None: that was not needed), and how it is now."""
+    """What was done: whether the store is new, what was done to its schema, how many memories were indexed again (None: that was not
+    needed), and how it is now."""
 
     store: str
     new: bool

@@ -11,6 +11,7 @@ from typing import Any
 from remit.pipeline.authority import Principal, scope_at
 from remit.pipeline.config import Limits
 from remit.pipeline.engine import Engine
+from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.faces.wire import item_from, receipt_to
 from remit.pipeline.fields import member_at, name_at
 from remit.pipeline.intake import Intake, Problem, Read, Skip, Skipped, size_of
@@ -155,7 +156,9 @@ def intaking(
     source: str | None = None,
     told: Callable[[int], None] = lambda _: None,
 ) -> Intaking:
-    """What `files` name, ready to be taken in. Raises `InvalidRequest` for an option that is wrong."""
+    """What `files` name, ready to be taken in. Raises `InvalidRequest` for an option or a name that is wrong."""
+    if not all(name.strip() for name in files):
+        raise InvalidRequest("FILE", "is blank: name a file or a folder")  # an unset variable must not mean this whole folder
     intake = Intake(
         item_from=item_from,
         limits=limits,

@@ -16,6 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from remit.pipeline.freshness.threads import Threads
 from remit.pipeline.freshness.watch import scheme_of
+from remit.pipeline.storage.held import is_held
 from remit.stages.access import Access
 from remit.stages.evidence import Memory, Origin, Verdict
 
@@ -147,7 +148,8 @@ def _opened_inside(root: PurePosixPath, real: PurePosixPath) -> Iterator[int | N
 
 
 def _opened_regular(name: str, folder: int) -> int | None:
-    if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISREG(found.st_mode) or is_held(found):
         return None
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=folder)
     if stat.S_ISREG(os.fstat(file).st_mode):

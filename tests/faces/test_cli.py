@@ -550,3 +550,9 @@ def test_json_is_utf_8_whatever_the_locale(lighthouse: Remit, tmp_path: Path) ->
 
     assert "tönt – zweimal" in json.loads(as_json.stdout.decode())["data"][0]["text"]
     assert "tönt".encode("latin-1") in shown.stdout
+
+
+def test_a_blank_name_of_a_file_is_refused_and_not_the_whole_folder(remit: Remit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "notes.md").write_text("# Notes")
+    monkeypatch.chdir(tmp_path)
+    assert remit("add", "", "--store", f"sqlite:{tmp_path / 'r.db'}").status == 2

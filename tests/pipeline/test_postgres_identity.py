@@ -92,6 +92,16 @@ async def test_the_next_who_borrows_the_connection_finds_no_identity(store_datab
             assert answers.value(0) == bytes(8), "the owner sees nothing either"
 
 
+async def test_nothing_is_asked_outside_the_transaction_that_has_the_identity(store_database: str) -> None:
+    async with opened(store_database) as store:
+        await store.put([memory("one", "red")], EVERYTHING)
+        for ending in ("ROLLBACK", "COMMIT", "SELECT 1 / 0"):
+            async with store._desk.reading(Identity.of(EVERYTHING)) as transaction:
+                await transaction.tried([plain(ending)])
+                with pytest.raises(StorageUnavailable):
+                    await transaction.ask([plain("SELECT count(*) FROM remit.memory")])
+
+
 async def test_tasks_that_take_turns_each_act_for_their_own_org(store_database: str) -> None:
     async with opened(store_database, connections=2, wait_seconds=30.0) as store:
         for org in ORGS:

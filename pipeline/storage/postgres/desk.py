@@ -15,7 +15,7 @@ from remit.pipeline.config import Postgres
 from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
 from remit.pipeline.storage.postgres import failures
 from remit.pipeline.storage.postgres.identity import READING, WRITING, Identity, Terms, confirmed, opening
-from remit.pipeline.storage.postgres.line import OUT_OF_TIME, Answers, Line
+from remit.pipeline.storage.postgres.line import OUT_OF_TIME, ROLLBACK, Answers, Line
 from remit.pipeline.storage.postgres.means import Means
 from remit.pipeline.storage.postgres.pool import Pool
 from remit.pipeline.storage.postgres.statements import Command, Statement
@@ -42,13 +42,18 @@ class Desk:
 
     @asynccontextmanager
     async def reading(self, identity: Identity, *, until: float | None = None, host: bool = False) -> AsyncIterator[Transaction]:
-        """One moment of the store, for the shorter of `statementSeconds` and the time until `until`.
+        """One moment of the store, until a moment on the clock of the event loop or else for `statementSeconds`.
 
         `host` leaves the role that logged in, for what only the owner may do. Raises `Overloaded` when no line comes free.
         """
         seconds = self.settings.statement_seconds
         async with self._transaction(READING, identity, seconds if until is None else until - anyio.current_time(), host) as transaction:
             yield transaction
+
+    async def asked(self, identity: Identity, commands: Sequence[Command]) -> Answers:
+        """The answers of statements that are all there is to ask at that moment: in one round trip, with the end of the transaction."""
+        async with self.reading(identity) as transaction:
+            return await transaction.ask([*commands, ROLLBACK])
 
     @asynccontextmanager
     async def writing(self, identity: Identity, *, host: bool = False) -> AsyncIterator[Transaction]:

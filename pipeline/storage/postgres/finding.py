@@ -14,6 +14,7 @@ from psycopg.pq.abc import PGresult
 from remit.pipeline.storage.postgres import failures, nearest
 from remit.pipeline.storage.postgres.desk import Desk, Transaction
 from remit.pipeline.storage.postgres.identity import Identity
+from remit.pipeline.storage.postgres.line import ROLLBACK
 from remit.pipeline.storage.postgres.nearest import EXACT, Look
 from remit.pipeline.storage.postgres.rows import SOURCES, ids, micros, reach, spelled, word_key
 from remit.pipeline.storage.postgres.shelves import Remembered, Shelves, Standing
@@ -34,6 +35,10 @@ _NOWHERE = Postings(_NO_KEYS, _NO_KEYS, _NO_KEYS, _NO_KEYS)
 
 class OutOfTime(Exception):
     """The search reached its time limit; what came before stands in its progress."""
+
+
+class MoreToAsk(Exception):
+    """The search was thought to be done with one round trip, which ended its transaction, and was not."""
 
 
 @dataclass(slots=True)
@@ -81,18 +86,29 @@ async def find(desk: Desk, remembered: Remembered, wanted: Wanted, access: Acces
     if wanted.seconds <= 0:
         progress.exhausted = Limit.SECONDS if progress.routes else None
         return progress.found()
+    until = anyio.current_time() + wanted.seconds
     try:
-        async with desk.reading(Identity.of(access), until=anyio.current_time() + wanted.seconds) as transaction:
-            await _Search(desk, transaction, wanted, access, progress).run(remembered)
+        try:
+            await _searched(desk, remembered, wanted, access, progress, until, once=True)
+        except MoreToAsk:
+            progress = unfinished(wanted)
+            await _searched(desk, remembered, wanted, access, progress, until, once=False)
     except OutOfTime:
         progress.exhausted = Limit.SECONDS
     return progress.found()
 
 
+async def _searched(
+    desk: Desk, remembered: Remembered, wanted: Wanted, access: Access, progress: Progress, until: float, *, once: bool
+) -> None:
+    async with desk.reading(Identity.of(access), until=until) as transaction:
+        await _Search(desk, transaction, wanted, access, progress, once=once).run(remembered)
+
+
 class _Search:
     """One search on its way; each step adds what it found to `progress`."""
 
-    def __init__(self, desk: Desk, transaction: Transaction, wanted: Wanted, access: Access, progress: Progress) -> None:
+    def __init__(self, desk: Desk, transaction: Transaction, wanted: Wanted, access: Access, progress: Progress, *, once: bool) -> None:
         self._desk = desk
         self._transaction = transaction
         self._wanted = wanted
@@ -105,6 +121,7 @@ class _Search:
         everything = access.granted is None and access.scopes is None and access.fact_scopes is None
         self._of_org = "_of_org" if everything and access.sources == frozenset(Source) else ""
         self._results: deque[PGresult] = deque()
+        self._once = once
 
     async def run(self, remembered: Remembered) -> None:
         standing, asked = await self._asked(remembered)
@@ -133,11 +150,16 @@ class _Search:
             await self._ask([self._reached()])
             shelves = Shelves.of(self._next().get_value(0, 0))
             guess = Standing.of(shelves, None)
+            self._once = False
         while True:
             self._values["shelves"], self._shelves_of = shelves.all, shelves.of_source
             asked = [] if self._filtered else self._looks(guess)
+            self._once = self._once and self._done_at_once(guess, asked)
             looking = [command for look in asked for command in self._look(look)]
-            await self._ask([self._reached(), self._command("in_their_time"), *self._filter(), *self._lookup(self._words), *looking])
+            ending = [ROLLBACK] if self._once else []
+            await self._ask(
+                [self._reached(), self._command("in_their_time"), *self._filter(), *self._lookup(self._words), *looking, *ending]
+            )
             now = Shelves.of(self._next().get_value(0, 0), shelves)
             if now is shelves:
                 break
@@ -146,8 +168,15 @@ class _Search:
         remembered.keep(self._access, shelves, standing)
         return standing, asked
 
+    def _done_at_once(self, standing: Standing, looks: Sequence[Look]) -> bool:
+        """Whether nothing will be left to ask, as far as can be known before."""
+        few = standing.passages * len(self._words) <= self._wanted.postings
+        return few and not self._filtered and not any(look.approximate for look in looks)
+
     async def _ask(self, commands: Sequence[Command]) -> None:
         """Puts the results in line; when time was up before all had come, taking one too many says so."""
+        if self._once and commands[-1] is not ROLLBACK:
+            raise MoreToAsk
         answers = await self._transaction.tried(commands)
         if answers.failure is not None and not answers.failure.out_of_time:
             raise failures.told(answers.failure.sqlstate)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from psycopg.pq.abc import PGresult
 
 from remit.pipeline.config import Postgres
@@ -131,13 +132,17 @@ def kept(look: Look, result: PGresult, rows: int, length: int) -> tuple[Neighbou
     if not keys.size:
         return None, _exact(look) if look.approximate else None
     found = vectors_of(result.get_value(0, 1), length, look.probe.vector.size, KIND[look.table])
-    likeness = similarities(look.probe.vector, found)
-    cut = np.partition(likeness, -rows)[-rows] if keys.size > rows else likeness.min()
-    near = np.flatnonzero(likeness >= cut)
+    near, enough = _cut(similarities(look.probe.vector, found), rows) if keys.size > rows else (np.arange(keys.size), True)
     near = near[np.argsort(keys[near])]
     more = keys.size > near.size or (look.route is not EXACT[look.probe.lane] and look.vectors > near.size)
-    following = _following(look, keys.size, rows, enough=bool(likeness.min() <= cut - FLOAT32_ERROR))
+    following = _following(look, keys.size, rows, enough=enough)
     return Neighbours(look.route, look.probe.lane, look.source, keys[near], found[near], more=more), following
+
+
+def _cut(likeness: NDArray[np.float64], rows: int) -> tuple[NDArray[np.intp], bool]:
+    """Which are the nearest `rows`, ties included, and whether what was not brought can only lie behind them."""
+    cut = np.partition(likeness, -rows)[-rows]
+    return np.flatnonzero(likeness >= cut), bool(likeness.min() <= cut - FLOAT32_ERROR)
 
 
 def _following(look: Look, brought: int, rows: int, *, enough: bool) -> Look | None:

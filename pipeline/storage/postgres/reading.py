@@ -109,17 +109,14 @@ async def orgs(desk: Desk, first: str) -> list[str]:
 
 
 async def roots(desk: Desk) -> list[str]:
-    async with desk.reading(NOBODY) as transaction:
-        answers = await transaction.ask([desk.command("roots")])
+    answers = await desk.asked(NOBODY, [desk.command("roots")])
     return sorted(map(unspelled, json.loads(answers.value(0) or b"[]")))
 
 
 async def _asked(desk: Desk, access: Access, *commands: Command) -> Answers:
-    async with desk.reading(Identity.of(access)) as transaction:
-        return await transaction.ask(commands)
+    return await desk.asked(Identity.of(access), commands)
 
 
 async def granted(desk: Desk, actor: str, org: str) -> list[str]:
-    async with desk.reading(Identity.of_org(org)) as transaction:
-        answers = await transaction.ask([desk.command("granted", org=spelled(org), actor=spelled(actor))])
+    answers = await desk.asked(Identity.of_org(org), [desk.command("granted", org=spelled(org), actor=spelled(actor))])
     return sorted(map(unspelled, json.loads(answers.value(0) or b"[]")))

@@ -14,7 +14,7 @@ import apsw
 
 from remit.pipeline.config import Sqlite
 from remit.pipeline.errors import ConfigError, StorageUnavailable
-from remit.pipeline.storage import migrations, queries
+from remit.pipeline.storage import held, migrations, queries
 from remit.pipeline.storage.sqlite.checking import SIGNATURE
 from remit.pipeline.storage.sqlite.line import Line, Readers, rows, told_plainly, value, writing
 
@@ -29,8 +29,9 @@ _OPEN = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A store's connections, its statements, and why vectors cannot be compared, if they cannot."""
+    """A store's connections, the file they hold, its statements, and why vectors cannot be compared, if they cannot."""
 
+    file: held.Inode
     writer: Line
     readers: Readers
     sql: Mapping[str, str]
@@ -39,6 +40,8 @@ class Opened:
 
 async def opened(path: str, settings: Sqlite, signature: str, *, rebuild: bool) -> Opened:
     """Opens, makes or upgrades the store at `path`. Raises as `open_sqlite` does, with nothing left open."""
+    if path.startswith(":") or not path:
+        raise ConfigError("store: a SQLite store is a file; for one in memory say memory:")
     await anyio.to_thread.run_sync(_refuse_others, Path(path))
     sql = queries.load(_HERE / "queries.sql")
     lines: list[Line] = []
@@ -52,12 +55,16 @@ async def opened(path: str, settings: Sqlite, signature: str, *, rebuild: bool) 
         for line in lines:
             await line.close()
         raise
-    return Opened(writer=lines[0], readers=Readers(lines[1:]), sql=sql, no_vectors=next(filter(None, reasons), None))
+    return Opened(
+        file=held.hold(Path(path)), writer=lines[0], readers=Readers(lines[1:]), sql=sql, no_vectors=next(filter(None, reasons), None)
+    )
 
 
 def _refuse_others(path: Path) -> None:
     """Looks at the file without SQLite's locks and side files, so that nothing of another program is touched."""
     try:
+        if held.is_held(path.stat()):
+            return  # one of ours, open already: to open and close it here would drop the locks of those who use it
         header = _header(path)
     except FileNotFoundError:
         return

@@ -12,6 +12,7 @@ import apsw
 
 from remit.pipeline.config import Sqlite
 from remit.pipeline.errors import StorageUnavailable
+from remit.pipeline.storage import held
 from remit.pipeline.storage.entry import Change, Entry, Forgetting, Forgotten, Receipt, Whole
 from remit.pipeline.storage.sqlite import checking, finding, reading
 from remit.pipeline.storage.sqlite.line import OutOfTime, emptied_log, rows, value, writing
@@ -39,7 +40,7 @@ class SqliteStore:
     """Made by `open_sqlite`; close it, or use it as an async context manager."""
 
     def __init__(self, opened: Opened, settings: Sqlite, signature: str) -> None:
-        self._writer, self._readers, self._sql = opened.writer, opened.readers, opened.sql
+        self._file, self._writer, self._readers, self._sql = opened.file, opened.writer, opened.readers, opened.sql
         self._settings = settings
         self._signature = signature
         self._means = finding.Means(
@@ -59,6 +60,7 @@ class SqliteStore:
     async def close(self) -> None:
         await self._readers.close()
         await self._writer.close()
+        held.release(self._file)
 
     async def find(self, wanted: Wanted, access: Access) -> Found:
         if wanted.seconds <= 0:
