@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from typing import Any
 
@@ -40,30 +40,24 @@ class Desk:
     def role(self) -> str | None:
         return self.settings.role if self.settings.profile == "plain" else None
 
-    @asynccontextmanager
-    async def reading(self, identity: Identity, *, until: float | None = None, host: bool = False) -> AsyncIterator[Transaction]:
+    def reading(self, identity: Identity, *, until: float | None = None, host: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """One moment of the store, until a moment on the clock of the event loop or else for `statementSeconds`.
 
         `host` leaves the role that logged in, for what only the owner may do. Raises `Overloaded` when no line comes free.
         """
-        seconds = self.settings.statement_seconds
-        async with self._transaction(READING, identity, seconds if until is None else until - anyio.current_time(), host) as transaction:
-            yield transaction
+        return self._transaction(READING, identity, until or anyio.current_time() + self.settings.statement_seconds, host)
 
     async def asked(self, identity: Identity, commands: Sequence[Command]) -> Answers:
         """The answers of statements that are all there is to ask at that moment: in one round trip, with the end of the transaction."""
         async with self.reading(identity) as transaction:
             return await transaction.ask([*commands, ROLLBACK])
 
-    @asynccontextmanager
-    async def writing(self, identity: Identity, *, host: bool = False) -> AsyncIterator[Transaction]:
+    def writing(self, identity: Identity, *, host: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """A transaction that is rolled back unless its last statement was COMMIT."""
-        async with self._transaction(WRITING, identity, self.settings.write_seconds, host) as transaction:
-            yield transaction
+        return self._transaction(WRITING, identity, anyio.current_time() + self.settings.write_seconds, host)
 
     @asynccontextmanager
-    async def _transaction(self, begin: str, identity: Identity, seconds: float, host: bool) -> AsyncIterator[Transaction]:
-        until = anyio.current_time() + seconds
+    async def _transaction(self, begin: str, identity: Identity, until: float, host: bool) -> AsyncIterator[Transaction]:
         async with self.pool.line(until) as line:
             try:
                 yield Transaction(self, line, begin, identity, until, host)
@@ -106,14 +100,20 @@ class Transaction:
         if self._until <= anyio.current_time():
             return Answers(failure=OUT_OF_TIME)
         if self._begun:
-            return await self._line.exchange(commands, until=self._until + GRACE)
+            return await self._go_on(commands)
         self._begun = True
         first = self._first()
         if self._begin == WRITING and len(self._looks) > 1:
             # Before anything is written it must be known to be safe.
             begun = await self._begin_with(first, [])
-            return begun if begun.failure is not None else await self._line.exchange(commands, until=self._until + GRACE)
+            return begun if begun.failure is not None else await self._go_on(commands)
         return await self._begin_with(first, commands)
+
+    async def _go_on(self, commands: Sequence[Command]) -> Answers:
+        """Outside its transaction there is no identity, and nothing may be asked."""
+        if not self._line.inside:
+            raise StorageUnavailable(failures.LOST)
+        return await self._line.exchange(commands, until=self._until + GRACE)
 
     async def _begin_with(self, first: Sequence[Command], commands: Sequence[Command]) -> Answers:
         answers = await self._line.exchange([*first, *commands], until=self._until + GRACE)

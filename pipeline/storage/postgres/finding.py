@@ -121,7 +121,7 @@ class _Search:
         everything = access.granted is None and access.scopes is None and access.fact_scopes is None
         self._of_org = "_of_org" if everything and access.sources == frozenset(Source) else ""
         self._results: deque[PGresult] = deque()
-        self._once = once
+        self._once, self._over = once, False
 
     async def run(self, remembered: Remembered) -> None:
         standing, asked = await self._asked(remembered)
@@ -147,19 +147,16 @@ class _Search:
         """Asks for everything at once, inside the shelves that were in reach the last time, and again when these are others now."""
         shelves, guess = remembered.get(self._access) or (None, None)
         if shelves is None or guess is None:
+            self._once = False
             await self._ask([self._reached()])
             shelves = Shelves.of(self._next().get_value(0, 0))
             guess = Standing.of(shelves, None)
-            self._once = False
         while True:
             self._values["shelves"], self._shelves_of = shelves.all, shelves.of_source
             asked = [] if self._filtered else self._looks(guess)
             self._once = self._once and self._done_at_once(guess, asked)
             looking = [command for look in asked for command in self._look(look)]
-            ending = [ROLLBACK] if self._once else []
-            await self._ask(
-                [self._reached(), self._command("in_their_time"), *self._filter(), *self._lookup(self._words), *looking, *ending]
-            )
+            await self._ask([self._reached(), self._command("in_their_time"), *self._filter(), *self._lookup(self._words), *looking])
             now = Shelves.of(self._next().get_value(0, 0), shelves)
             if now is shelves:
                 break
@@ -175,9 +172,10 @@ class _Search:
 
     async def _ask(self, commands: Sequence[Command]) -> None:
         """Puts the results in line; when time was up before all had come, taking one too many says so."""
-        if self._once and commands[-1] is not ROLLBACK:
+        if self._over:
             raise MoreToAsk
-        answers = await self._transaction.tried(commands)
+        self._over = self._once
+        answers = await self._transaction.tried([*commands, ROLLBACK] if self._once else commands)
         if answers.failure is not None and not answers.failure.out_of_time:
             raise failures.told(answers.failure.sqlstate)
         self._results = deque(answers.results)

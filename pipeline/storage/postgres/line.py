@@ -105,6 +105,11 @@ class Line:
         poll.register(self._pg.socket, select.POLLIN)
         return not poll.poll(0)
 
+    @property
+    def inside(self) -> bool:
+        """Whether it is inside a transaction that goes on."""
+        return not self.closed and self._pg.transaction_status == TransactionStatus.INTRANS
+
     def literal(self, text: str) -> str:
         """A text as SQL may hold it."""
         return bytes(self._escaping.escape_literal(text.encode())).decode()
