@@ -72,6 +72,8 @@ def test_scores_do_not_depend_on_the_keys_a_store_happens_to_use(order: list[int
         ("pol358", ["pol359"], ()),
         ("crash", ["crush"], ("crush",)),
         ("wholesome", ["handsome"], ()),
+        ("lunch", ["bunch", "punch"], ()),
+        ("ulnch", ["lunch"], ("lunch",)),
     ],
 )
 def test_a_near_word_is_a_typing_error_and_never_a_mere_beginning(word: str, vocabulary: list[str], near: tuple[str, ...]) -> None:
