@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.config import Config
-from remit.pipeline.errors import ConfigError
+from remit.pipeline.errors import ConfigError, StorageUnavailable, UnsafeStorage
 from remit.pipeline.storage.store import Store
 
 EMBEDDED = "embedded:"
@@ -44,10 +44,14 @@ async def opened(url: str, settings: Config, signature: str, *, rebuild: bool) -
 
         store = await open_postgres(url, settings.postgres, signature, rebuild=rebuild)
     elif kind == "embedded" and rest:
-        async with _own_server(rest, settings) as dsn:
-            await made(dsn, settings, signature)
-            async with opened(dsn, settings, signature, rebuild=rebuild) as inside:
-                yield inside
+        async with _own_server(rest, settings) as dsn, AsyncExitStack() as stack:
+            try:
+                inside = await stack.enter_async_context(opened(dsn, settings, signature, rebuild=rebuild))
+            except (StorageUnavailable, UnsafeStorage):
+                # Not made yet, or by an earlier Remit. To make it at every opening would keep those who write waiting.
+                await made(dsn, settings, signature)
+                inside = await stack.enter_async_context(opened(dsn, settings, signature, rebuild=rebuild))
+            yield inside
         return
     else:
         raise ConfigError("store: must be sqlite:PATH, postgresql://…, embedded:DIR or memory:")

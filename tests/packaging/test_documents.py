@@ -27,6 +27,7 @@ from remit.pipeline.faces import failing
 from remit.pipeline.faces.cli import app
 from remit.pipeline.storage import entry, store
 from remit.pipeline.storage.postgres import checking as postgres_checking
+from remit.pipeline.storage.postgres import nearest
 from remit.pipeline.storage.sqlite import checking
 from remit.stages import ceiling, report
 
@@ -152,7 +153,7 @@ WORDS = {
     "Stream states": values(streams.State),
     "Provider faults": values(calling.CallFault),
     "Unsound answers": values(batch.Unsound),
-    "Routes": constants(store, str) | {"sqlite_vec_not_loaded"},
+    "Routes": constants(store, str) | constants(nearest, str) | {"sqlite_vec_not_loaded"},
     "Why": constants(why, str),
     "Refusals": values(entry.Refusal),
     "Passed by": values(intake.Skip),

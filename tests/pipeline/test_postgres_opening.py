@@ -201,7 +201,7 @@ async def test_after_the_server_ended_a_connection_the_next_question_has_another
         await store.put([memory("one", "red")], EVERYTHING)
         _do(
             store_database,
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'remit_owner' AND pid <> pg_backend_pid()",
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = 'remit_owner' AND pid <> pg_backend_pid()",
         )
         assert (await store.find(wanting("red"), EVERYTHING)).passages == 1
 

@@ -152,7 +152,11 @@ async def test_c1_5_foreign_rows_change_nothing(store_database: str, way: dict[s
         before = await found(store, search, OWN)
         theirs = memory("theirs", source=Source.DOC, org="other", parts=["red x"] * 1000, degrees=turned(1000, 0, 3))
         await store.put([theirs], seen_from("other"))
-        assert await found(store, search, OWN) == before
+        after = await found(store, search, OWN)
+
+    if way:  # an index that gave up too early because of them is followed by the exact pass, and that is told
+        before, after = ({**each, "routes": None, "neighbours": [rows for *_, rows in each["neighbours"]]} for each in (before, after))
+    assert after == before
 
 
 async def test_the_longer_vectors_are_searched_alike_and_come_back_as_they_were(store_database: str) -> None:

@@ -14,7 +14,9 @@ NO_ORGS_DATA = {
     # the host's own: no memory of anybody
     *("roots", "add_root", "setting", "set", "applied", "add_migration", "last_keys"),
     # what `remit doctor` counts over the whole store
-    *("missing_postings", "orphan_postings", "missing_vectors", "orphan_vectors", "missing_phrases", "orphan_phrases"),
+    *("missing_postings", "orphan_postings", "missing_vectors", "orphan_vectors", "missing_phrases", "orphan_phrases", "orphan_past"),
+    # what is left of deleted words in the file goes for all orgs together
+    "merge_phrases",
     *("miscounted_shelves", "miscounted_vectors", "miscounted_words", "check_phrases"),
 }
 BY_NUMBER = {
@@ -22,7 +24,9 @@ BY_NUMBER = {
     "drop_phrases": "rowid = ?1",
     # rows in bulk: their first value is the org
     **dict.fromkeys(("add_passage", "add_posting", "add_vector", "add_phrases", "add_tag", "use_word", "count_vectors"), "org"),
-    **dict.fromkeys(("drop_posting", "drop_vector", "supersede_posting", "supersede_vector", "forget_word"), "org = ?1"),
+    **dict.fromkeys(("drop_posting", "drop_vector", "forget_word"), "org = ?1"),
+    **dict.fromkeys(("mark_posting", "mark_vector", "drop_receipt"), "org = ?1"),
+    **dict.fromkeys(("add_derived", "add_tombstone"), "org"),
 }
 
 

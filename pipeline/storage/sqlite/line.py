@@ -25,6 +25,10 @@ _NAPS = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025)
 """How long a writer sleeps before it asks for the lock again, in seconds; SQLite's own steps, without its long last ones."""
 
 
+ROLLBACKS = 10
+"""Tries at one; the second succeeds."""
+
+
 class OutOfTime(Exception):
     """A statement passed the deadline of its call and was stopped."""
 
@@ -156,8 +160,7 @@ def reading(db: apsw.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
+        rolled_back(db)
 
 
 @contextmanager
@@ -168,7 +171,19 @@ def writing(db: apsw.Connection) -> Iterator[None]:
         yield
         db.execute("COMMIT")
     finally:
-        if db.in_transaction:
+        rolled_back(db)
+
+
+def rolled_back(db: apsw.Connection) -> None:
+    """Ends a transaction that was not committed.
+
+    A call that is left or late is stopped at every so many steps of a statement, and SQLite goes on counting where the same
+    prepared ROLLBACK left off the last time: now and then the rollback itself is what is stopped. Begun again, it is not.
+    """
+    for _ in range(ROLLBACKS):
+        if not db.in_transaction:
+            return
+        with suppress(BaseException):  # what stops a call is raised here as well; the call's own exception goes on after this
             db.execute("ROLLBACK")
 
 

@@ -63,6 +63,7 @@ async def opened(path: str, settings: Sqlite, signature: str, *, rebuild: bool) 
 def _refuse_others(path: Path) -> None:
     """Looks at the file without SQLite's locks and side files, so that nothing of another program is touched."""
     try:
+        str(path).encode()  # SQLite takes names in UTF-8 only
         if held.is_held(path.stat()):
             return  # one of ours, open already: to open and close it here would drop the locks of those who use it
         header = _header(path)
@@ -79,7 +80,6 @@ def _refuse_others(path: Path) -> None:
 
 def _header(path: Path) -> bytes:
     """The first bytes of a regular file. Nothing else is opened at all: nobody could call off the wait at a pipe."""
-    str(path).encode()  # SQLite takes names in UTF-8 only
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError
     with path.open("rb") as file:
