@@ -15,7 +15,7 @@ from remit.pipeline.storage.entry import ALIAS, Entry, Passage, Record
 from remit.pipeline.storage.postgres.desk import Desk
 from remit.pipeline.storage.postgres.rows import INDEX_OF, dumped, micros, outline, spelled, stated, until, word_key
 from remit.pipeline.storage.postgres.statements import Command
-from remit.pipeline.storage.postgres.wire import KIND, maybe_int8s, vectors
+from remit.pipeline.storage.postgres.wire import KIND, byteas, maybe_int8s, vectors
 from remit.stages.access import Approval
 
 Vectors = Mapping[str, NDArray[np.float32]]
@@ -210,6 +210,7 @@ class Batch:
                         passages=_numbers(keys),
                         lengths=_numbers(vector.size for vector in held),
                         embeddings=vectors(held, place.dimensions, place.oid, KIND[table]),
+                        exacts=byteas([vector.astype("<f4").tobytes() for vector in held]),
                     )
                 )
         return commands

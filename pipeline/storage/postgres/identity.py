@@ -56,15 +56,20 @@ WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED"
 def opening(line: Line, begin: str, identity: Identity, terms: Terms, seconds: float) -> list[Command]:
     """The statements that begin a transaction. The time limit comes first; each setting is a literal, which reaches the nodes of a cluster,
     and is gone when the transaction ends."""
-    settings = [
-        f"SET LOCAL statement_timeout = {max(1, ceil(seconds * 1000))}",
-        f"SET LOCAL search_path = {terms.path}",
-        f"SET LOCAL app.org = {line.literal(identity.org)}",
-        f"SET LOCAL app.scopes = {line.literal(identity.scopes)}",
+    return [
+        plain(begin),
+        plain(f"SET LOCAL statement_timeout = {max(1, ceil(seconds * 1000))}"),
+        *([plain(f'SET LOCAL ROLE "{terms.role}"')] if terms.role is not None else []),
+        plain(f"SET LOCAL search_path = {terms.path}"),
+        plain(f"SET LOCAL app.org = {line.literal(identity.org)}"),
+        plain(f"SET LOCAL app.scopes = {line.literal(identity.scopes)}"),
+        *(_PLANNED_ONCE if begin == READING else []),
     ]
-    if terms.role is not None:
-        settings.insert(1, f'SET LOCAL ROLE "{terms.role}"')
-    return [plain(begin), *map(plain, settings)]
+
+
+# The statements that read are written so that one plan, by the indexes, is right for every org. The planner would make a new one each time,
+# which takes as long as the statement, or keep one that it made while a table was nearly empty.
+_PLANNED_ONCE = [plain("SET LOCAL plan_cache_mode = force_generic_plan"), plain("SET LOCAL enable_seqscan = off")]
 
 
 def confirmed(told: Sequence[bytes | None], identity: Identity, terms: Terms) -> None:

@@ -13,7 +13,7 @@ from psycopg.pq.abc import PGresult
 from remit.pipeline.config import Postgres
 from remit.pipeline.storage.postgres.means import Means
 from remit.pipeline.storage.postgres.statements import Command, Statement, plain
-from remit.pipeline.storage.postgres.wire import KIND, halfvec, numbers_of, vector, vectors_of
+from remit.pipeline.storage.postgres.wire import halfvec, halfvecs_of, numbers_of, vector, vectors_of
 from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, RAN
 from remit.stages.evidence import Lane, Route
 from remit.stages.ports import Neighbours, Probe
@@ -131,11 +131,12 @@ def kept(look: Look, result: PGresult, rows: int, length: int) -> tuple[Neighbou
     keys = numbers_of(result.get_value(0, 0))
     if not keys.size:
         return None, _exact(look) if look.approximate else None
-    found = vectors_of(result.get_value(0, 1), length, look.probe.vector.size, KIND[look.table])
+    packed, dimensions = result.get_value(0, 1), look.probe.vector.size
+    found = vectors_of(packed, dimensions) if look.table == "local" else halfvecs_of(packed, length, dimensions)
     near, enough = _cut(similarities(look.probe.vector, found), rows) if keys.size > rows else (np.arange(keys.size), True)
     near = near[np.argsort(keys[near])]
     more = keys.size > near.size or (look.route is not EXACT[look.probe.lane] and look.vectors > near.size)
-    following = _following(look, keys.size, rows, enough=enough)
+    following = _following(look, keys.size, enough=enough)
     return Neighbours(look.route, look.probe.lane, look.source, keys[near], found[near], more=more), following
 
 
@@ -145,9 +146,9 @@ def _cut(likeness: NDArray[np.float64], rows: int) -> tuple[NDArray[np.intp], bo
     return np.flatnonzero(likeness >= cut), bool(likeness.min() <= cut - FLOAT32_ERROR)
 
 
-def _following(look: Look, brought: int, rows: int, *, enough: bool) -> Look | None:
+def _following(look: Look, brought: int, *, enough: bool) -> Look | None:
     if look.approximate:
-        return _exact(look) if brought < min(rows, look.vectors) else None
+        return _exact(look) if brought < min(look.most, look.vectors) else None
     if brought < look.most or enough:
         return None
     return replace(look, most=look.most * 2)

@@ -160,9 +160,9 @@ SELECT least(:most, (
 
 -- nearest_local
 -- The :most nearest to the probe of all vectors of a source in scope: an exact pass, for `+ 0` keeps the planner off the index.
-SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+SELECT array_agg(n.passage), string_agg(n.exact, '')
 FROM (
-    SELECT v.passage, v.embedding
+    SELECT v.passage, v.exact
     FROM remit.vector_local AS v
     WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
         AND NOT v.superseded AND v.dimensions = :dimensions
@@ -172,9 +172,9 @@ FROM (
 
 -- approximate_local
 -- About the :most nearest, by the index.
-SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+SELECT array_agg(n.passage), string_agg(n.exact, '')
 FROM (
-    SELECT v.passage, v.embedding
+    SELECT v.passage, v.exact
     FROM remit.vector_local AS v
     WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
         AND NOT v.superseded AND v.dimensions = :dimensions
@@ -184,9 +184,9 @@ FROM (
 
 -- nearest_local_of_org
 -- The same for all of an org.
-SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+SELECT array_agg(n.passage), string_agg(n.exact, '')
 FROM (
-    SELECT v.passage, v.embedding
+    SELECT v.passage, v.exact
     FROM remit.vector_local AS v
     WHERE v.org = :org AND v.space = :space AND v.source = :source
         AND NOT v.superseded AND v.dimensions = :dimensions
@@ -196,9 +196,9 @@ FROM (
 
 -- approximate_local_of_org
 -- The same for all of an org.
-SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+SELECT array_agg(n.passage), string_agg(n.exact, '')
 FROM (
-    SELECT v.passage, v.embedding
+    SELECT v.passage, v.exact
     FROM remit.vector_local AS v
     WHERE v.org = :org AND v.space = :space AND v.source = :source
         AND NOT v.superseded AND v.dimensions = :dimensions
@@ -208,9 +208,9 @@ FROM (
 
 -- eligible_local
 -- The :most nearest of the passages that pass the filters.
-SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+SELECT array_agg(n.passage), string_agg(n.exact, '')
 FROM (
-    SELECT v.passage, v.embedding
+    SELECT v.passage, v.exact
     FROM remit.vector_local AS v
     WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
         AND NOT v.superseded AND v.dimensions = :dimensions
@@ -221,11 +221,11 @@ FROM (
 
 -- recent_local
 -- The :most nearest of the :room vectors of a source that were written last, where there is no index.
-SELECT array_agg(n.passage), string_agg(vector_send(n.embedding), '')
+SELECT array_agg(n.passage), string_agg(n.exact, '')
 FROM (
-    SELECT r.passage, r.embedding
+    SELECT r.passage, r.exact
     FROM (
-        SELECT v.passage, v.embedding
+        SELECT v.passage, v.embedding, v.exact
         FROM remit.vector_local AS v
         WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
             AND NOT v.superseded AND v.dimensions = :dimensions
@@ -653,10 +653,10 @@ WHERE s.org = :org AND s.id = w.shelf;
 
 -- add_local
 -- Vectors of passages; how these stand is with the passages.
-INSERT INTO remit.vector_local (org, space, source, shelf, passage, valid_from, valid_until, superseded, dimensions, embedding)
-SELECT :org, w.space, w.source, p.shelf, p.key, p.valid_from, p.valid_until, p.superseded, w.dimensions, w.embedding
-FROM unnest(:spaces::text[], :sources_of::text[], :passages::bigint[], :lengths::bigint[], :embeddings::vector[])
-    AS w(space, source, passage, dimensions, embedding)
+INSERT INTO remit.vector_local (org, space, source, shelf, passage, valid_from, valid_until, superseded, dimensions, embedding, exact)
+SELECT :org, w.space, w.source, p.shelf, p.key, p.valid_from, p.valid_until, p.superseded, w.dimensions, w.embedding, w.exact
+FROM unnest(:spaces::text[], :sources_of::text[], :passages::bigint[], :lengths::bigint[], :embeddings::vector[], :exacts::bytea[])
+    AS w(space, source, passage, dimensions, embedding, exact)
 JOIN remit.passage AS p ON p.org = :org AND p.key = w.passage;
 
 -- drop_local

@@ -54,6 +54,11 @@ def texts(values: Sequence[str | None]) -> bytes:
     return b"".join(parts)
 
 
+def byteas(values: Sequence[bytes]) -> bytes:
+    """A list of bytes."""
+    return b"".join([_header(BYTES, len(values)), *(part for value in values for part in (_int4(len(value)), value))])
+
+
 def int8s(values: Keys | Sequence[int]) -> bytes:
     return _items(INT8, _INT8_ITEM, 8, values)
 
@@ -100,9 +105,14 @@ def numbers_of(packed: bytes | None) -> Keys:
     return np.frombuffer(packed, dtype=_INT8_ITEM, offset=_HEAD_BYTES)["value"].astype(np.int64)
 
 
-def vectors_of(packed: bytes | None, stored: int, dimensions: int, kind: str) -> NDArray[np.float32]:
-    """Vectors of `stored` dimensions one after the other, as `vector_send` and `halfvec_send` give them, cut to `dimensions`."""
-    item = np.dtype([("dimensions", ">i2"), ("unused", ">i2"), ("numbers", kind, (stored,))])
+def vectors_of(packed: bytes | None, dimensions: int) -> NDArray[np.float32]:
+    """Vectors one after the other, as little-endian float32."""
+    return np.frombuffer(packed or b"", dtype="<f4").reshape(-1, dimensions).astype(np.float32, copy=False)
+
+
+def halfvecs_of(packed: bytes | None, stored: int, dimensions: int) -> NDArray[np.float32]:
+    """Vectors of `stored` dimensions one after the other, as `halfvec_send` gives them, cut to `dimensions`."""
+    item = np.dtype([("dimensions", ">i2"), ("unused", ">i2"), ("numbers", ">f2", (stored,))])
     return np.frombuffer(packed or b"", dtype=item)["numbers"][:, :dimensions].astype(np.float32)
 
 
