@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,8 @@ from remit.pipeline.storage.sqlite.line import Line, Readers, rows, told_plainly
 
 APPLICATION = 0x524D4954
 """What SQLite's header says of a store of ours: RMIT."""
+
+AGAIN_SECONDS = 0.01
 
 _HERE = Path(__file__).parent
 _HEADER = b"SQLite format 3\x00"
@@ -49,7 +52,7 @@ async def opened(path: str, settings: Sqlite, signature: str, *, rebuild: bool) 
         for _ in range(1 + settings.readers):
             lines.append(await Line.opened(path, flags=_OPEN, busy_seconds=settings.busy_seconds, check_steps=settings.check_steps))
             if len(lines) == 1:
-                await lines[0].run(partial(_made_ready, sql=sql, signature=signature, rebuild=rebuild))
+                await lines[0].run(partial(_made_ready, sql=sql, signature=signature, rebuild=rebuild, busy_seconds=settings.busy_seconds))
         reasons = [await line.run(partial(_settled, kilobytes=settings.cache_kilobytes)) for line in lines]
     except BaseException:
         for line in lines:
@@ -96,19 +99,19 @@ def _holds_tables(path: Path) -> bool:
             db.close()
 
 
-def _made_ready(db: apsw.Connection, *, sql: Mapping[str, str], signature: str, rebuild: bool) -> None:
+def _made_ready(db: apsw.Connection, *, sql: Mapping[str, str], signature: str, rebuild: bool, busy_seconds: float) -> None:
     """Brings the file to this schema, in a transaction a migration, and sees that its words are of this analyser."""
     files = migrations.read(_HERE / "migrations")
     if _pending(db, sql, files):
-        _keep_a_log(db)
+        _keep_a_log(db, busy_seconds)
     while True:
         with writing(db):
             todo = _pending(db, sql, files)
             if not todo:
                 break
             _migrate(db, sql, todo[0], signature)
-    held = value(db, sql["setting"], {"name": SIGNATURE})
-    if held != signature and not rebuild:
+    bound_to = value(db, sql["setting"], {"name": SIGNATURE})
+    if bound_to != signature and not rebuild:
         raise ConfigError("The store's words were made by another analyser: run `remit init`, which makes the indexes again.")
 
 
@@ -130,10 +133,20 @@ def _migrate(db: apsw.Connection, sql: Mapping[str, str], migration: migrations.
     db.execute(sql["add_migration"], {"number": migration.number, "name": migration.name, "checksum": migration.checksum})
 
 
-def _keep_a_log(db: apsw.Connection) -> None:
-    """Readers go on while somebody writes; the mode stays with the file."""
-    if value(db, "PRAGMA journal_mode") != "wal" and value(db, "PRAGMA journal_mode = wal") != "wal":
-        raise StorageUnavailable("The file system cannot keep a write-ahead log: choose a local disk.")
+def _keep_a_log(db: apsw.Connection, busy_seconds: float) -> None:
+    """Readers go on while somebody writes; the mode stays with the file.
+
+    While others open the same new file, SQLite refuses the change of mode at once instead of waiting: it is asked again.
+    """
+    until = time.monotonic() + busy_seconds
+    while value(db, "PRAGMA journal_mode") != "wal":
+        try:
+            if value(db, "PRAGMA journal_mode = wal") != "wal":
+                raise StorageUnavailable("The file system cannot keep a write-ahead log: choose a local disk.")
+        except (apsw.BusyError, apsw.LockedError):
+            if time.monotonic() >= until:
+                raise
+            time.sleep(AGAIN_SECONDS)
 
 
 def _settled(db: apsw.Connection, *, kilobytes: int) -> str | None:
