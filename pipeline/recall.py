@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import anyio
+import anyio.lowlevel
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.asking import Plan
@@ -244,6 +245,8 @@ class _Steps:
                 ceiling = self.plan.ceilings[stage]
                 of_stage = max(0.0, ceiling.seconds - self.trail.reports[stage].seconds)  # earlier rounds have spent the rest
                 ceiling = replace(ceiling, seconds=min(of_stage, self.left()))
+                # Others have their turn between two stages, however many candidates go from one to the next.
+                await anyio.lowlevel.checkpoint()
                 return await self.trail.follow(stage, lambda: work(ceiling))
         except Overloaded:
             recalled.faults.append(fault(stage, Code.OVERLOADED))

@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
 
+import anyio.lowlevel
+
 from remit.pipeline.authority import Grants, access_to_write
 from remit.pipeline.config import Config
 from remit.pipeline.errors import InvalidRequest
@@ -20,6 +22,9 @@ from remit.stages.access import Access
 from remit.stages.evidence import Origin
 
 __all__ = ["Receipt", "Refusal", "Written", "remember", "remember_stream"]
+
+TURN = 16
+"""Items prepared before others have their turn."""
 
 Complete = Callable[[Sequence[Entry]], Awaitable[Vectored]]
 """Adds the vectors of models to a batch of entries of one org."""
@@ -103,6 +108,8 @@ async def remember_stream(
     async with aclosing(_each(items)) as coming:
         async for item in coming:
             batch.append(await _prepared(item, grants, access, indexer=indexer, config=config, now=now, resolve=resolve))
+            if len(batch) % TURN == 0:
+                await anyio.lowlevel.checkpoint()
             if len(batch) >= config.remember.batch_items or sum(each.characters for each in batch) >= config.remember.batch_characters:
                 for receipt in await flushed(batch):
                     yield receipt

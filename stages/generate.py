@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
+import anyio.lowlevel
 import numpy as np
 from numpy.typing import NDArray
 
@@ -93,6 +94,7 @@ async def generate(
         wanted = replace(wanted, seconds=_left(time) * STORE_PART)
         near, found = await _with_near_words(lookup.terms, found, wanted, finder=finder, access=access, words=words)
         scores = lexical(lookup.terms, found, near, words)
+        await anyio.lowlevel.checkpoint()  # others have their turn between two pieces of arithmetic over a large scope
         thresholds = {each.lane: selection.threshold(each.lane, found.compared.get(each.lane, 0), each.vector.size) for each in probes}
         proposals = _proposals(lookup, scores, found, probes, thresholds, selection)
         keys: set[int] = set().union(*(shortlist(each, ceiling.items).tolist() for each in proposals))
