@@ -1,6 +1,7 @@
 """The keeper: a process of its own that runs a folder's Postgres while somebody uses the folder, and stops it after them.
 
-`server.py` starts this file as a script with an `Order` in JSON, so it imports nothing but the standard library. It reports one line of
+`server.py` starts this file as a script with an `Order` in JSON, so it imports nothing but the standard library, not even a file beside it:
+that is why it is longer than others. It reports one line of
 JSON: `{}` when the server is ready, or what went wrong. Whoever uses the folder holds a share of its lock `users`, which the system takes
 back however a process ends; the keeper waits until it gets the whole lock.
 """

@@ -23,8 +23,10 @@ from remit.pipeline.storage.entry import (
 )
 from remit.pipeline.storage.postgres import failures
 from remit.pipeline.storage.postgres.batch import Batch
+from remit.pipeline.storage.postgres.deciding import Known, keys_of, names_of
 from remit.pipeline.storage.postgres.desk import Desk, Transaction
 from remit.pipeline.storage.postgres.identity import Identity
+from remit.pipeline.storage.postgres.recording import OF_ORG, Write
 from remit.pipeline.storage.postgres.rows import (
     DISPUTES,
     SUPERSEDES,
@@ -37,7 +39,7 @@ from remit.pipeline.storage.postgres.rows import (
     with_references,
 )
 from remit.pipeline.storage.postgres.statements import Command
-from remit.pipeline.storage.postgres.writing import COMMIT, OF_ORG, Known, Write, keys_of, names_of
+from remit.pipeline.storage.postgres.writing import COMMIT
 from remit.stages.access import Access, Approval
 from remit.stages.evidence import MemoryId
 from remit.stages.request import Source
