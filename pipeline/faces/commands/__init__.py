@@ -1,0 +1,1 @@
+"""The commands of the command line, by what a person is at; `app` is what they share."""

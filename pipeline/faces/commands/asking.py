@@ -1,0 +1,102 @@
+"""Commands that ask the memory."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from remit.pipeline.faces.commands.app import commands, host_of, json_line
+from remit.pipeline.faces.failing import ANSWERED, OF_OUTCOME, UNAVAILABLE
+from remit.pipeline.faces.options import Asked, Common
+
+if TYPE_CHECKING:
+    from remit.pipeline.faces.host import Host
+    from remit.stages.request import Request
+
+command = commands("Asking")
+
+
+@command
+def recall(
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="What is asked; or see --request.", show_default=False)] = None,
+    *,
+    asked: Asked,
+    common: Common,
+) -> int:
+    """Ask: the ranked list, the funnel of the five stages, and the packed context."""
+    import anyio
+
+    host = host_of(common)
+    request = _request(query, asked, host)
+    answer = anyio.run(host.recall, request)
+    if common.json:
+        print(json_line(answer.wire()))
+    else:
+        from remit.pipeline.faces.show import show_answer, terminal
+
+        show_answer(terminal(), answer.wire())
+    return OF_OUTCOME[answer.outcome]
+
+
+@command
+def brief(
+    tokens: Annotated[int | None, typer.Option("--tokens", help="The most tokens the brief may take.")] = None,
+    project: Annotated[str | None, typer.Option("--project", help="Leaves the global facts and this project's.")] = None,
+    *,
+    common: Common,
+) -> int:
+    """What an agent should know before its first question: pinned facts first, within a budget."""
+    import anyio
+
+    from remit.pipeline.faces.show import show_brief, terminal
+    from remit.pipeline.faces.wire import brief_to
+
+    told = anyio.run(host_of(common).brief, tokens, project)
+    if common.json:
+        print(json_line(brief_to(told)))
+    else:
+        show_brief(terminal(), terminal(stderr=True), told)
+    return ANSWERED
+
+
+@command
+def why(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What was asked.")],
+    memory: Annotated[str, typer.Argument(metavar="SOURCE:ID", help="The memory that was expected.")],
+    *,
+    asked: Asked,
+    common: Common,
+) -> int:
+    """Which stage lost a memory, and why, from asking again."""
+    import anyio
+
+    from remit.pipeline.faces.show import show_why, terminal
+    from remit.pipeline.faces.wire import explanation_to
+
+    host = host_of(common)
+    explanation = anyio.run(host.why, _request(query, asked, host), memory)
+    if common.json:
+        print(json_line(explanation_to(explanation)))
+    else:
+        show_why(terminal(), explanation)
+    return UNAVAILABLE if explanation.reason == "stopped" else ANSWERED
+
+
+def _request(query: str | None, asked: Asked, host: Host) -> Request:
+    """The request of query, options and file, checked whole before any store is opened; says where an option wins over the file."""
+    from remit.pipeline.asking import asked as checked
+    from remit.pipeline.engine import now_in_utc
+    from remit.pipeline.faces.host import json_file
+    from remit.pipeline.faces.wire import laid_over, request_from
+
+    stated = asked.wire() | ({} if query is None else {"query": query})
+    if asked.request is not None:
+        file = json_file("request", asked.request, host.config.limits.line_bytes, stdin=sys.stdin.buffer)
+        stated, clashes = laid_over(file, stated)
+        for field in clashes:
+            print(f"remit: {field}: the option is used, not what the request file says", file=sys.stderr)
+    request = request_from(stated)
+    checked(request, host.config, now_in_utc())
+    return request
