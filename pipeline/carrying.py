@@ -44,6 +44,7 @@ class CarriedEvent:
 class CarriedKey:
     """An idempotency key as a line of an export states it."""
 
+    actor: Any
     key: Any
     digest: Any
     written: Any
@@ -132,7 +133,7 @@ def whole_of(carried: Carried, grants: Grants, config: Config, now: datetime) ->
         version=whole_at("version", carried.version, 1, WHOLE),
         written_at=moment_at("writtenAt", carried.written_at),
         past=in_order(events),
-        keys=tuple(sorted(keys, key=lambda each: each.key)),
+        keys=tuple(sorted(keys, key=lambda each: (each.key, each.actor))),
     )
 
 
@@ -152,6 +153,7 @@ def _event(field: str, event: CarriedEvent, limits: Limits) -> Event:
 
 def _keyed(field: str, keyed: CarriedKey, limits: Limits) -> Keyed:
     return Keyed(
+        actor=name_at(f"{field}.actor", keyed.actor, limits.name_characters),
         key=name_at(f"{field}.key", keyed.key, limits.name_characters),
         digest=_digest_at(f"{field}.digest", keyed.digest),
         written=member_at(f"{field}.written", keyed.written, Written),

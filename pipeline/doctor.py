@@ -22,8 +22,8 @@ class Examination:
         return not self.faults
 
 
-async def examined(store: Store, config: Config, kit: Kit) -> Examination:
-    """Reads the store at hand; changes nothing. Raises `StorageUnavailable` when it cannot be asked."""
+async def examined(store: Store, config: Config, kit: Kit, org: str) -> Examination:
+    """Reads the store at hand, of what belongs to an org this one's; changes nothing. Raises `StorageUnavailable` when it cannot be asked."""
     capabilities = await store.capabilities()
     faults = list(await store.faults())
     if capabilities.vectors is not None and config.embedding.provider != "none":
@@ -35,6 +35,6 @@ async def examined(store: Store, config: Config, kit: Kit) -> Examination:
         "words": kit.analyser.signature,
         "embedding": ", ".join(f"{lane} {space}" for lane, space in kit.streams.spaces().items()) or "off",
         "tokens": kit.counter.name,
-        "roots": ", ".join([*config.freshness.roots, *await store.roots()]) or "none",
+        "roots": ", ".join([*config.freshness.roots, *await store.roots(org)]) or "none",
     }
     return Examination(facts=facts, faults=tuple(faults))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +23,27 @@ from remit.pipeline.authority import (
     Grants,
     Principal,
     access_for,
+    access_to_write,
     checked,
     default_principal,
     granted,
     scope_filter,
     scopes_at,
 )
+from remit.pipeline.backfill import Embedding, Means, backfills, prune
 from remit.pipeline.brief import Brief, brief
 from remit.pipeline.carrying import Carried, Whole, exported, imported
 from remit.pipeline.config import Config, load
+from remit.pipeline.continuing import Bound, Continuations, Stopped
 from remit.pipeline.counting import HostCounter, counter_named
 from remit.pipeline.crews import Crews
+from remit.pipeline.digests import BUDGETS, digest_of, request_digest
 from remit.pipeline.doctor import Examination, examined
 from remit.pipeline.embedding.minilm import MiniLMModel
-from remit.pipeline.embedding.streams import Streams, streams_of
+from remit.pipeline.embedding.streams import Stream, Streams, streams_of
 from remit.pipeline.envelope import Answer, answered
 from remit.pipeline.errors import ConfigError, InvalidRequest, NotAuthorised
-from remit.pipeline.fields import name_at
+from remit.pipeline.fields import name_at, one_of
 from remit.pipeline.freshness import Check, FileChecker, Query, Watch
 from remit.pipeline.indexing import Indexer
 from remit.pipeline.items import Item, memory_id
@@ -49,13 +54,15 @@ from remit.pipeline.recall import Kit, Recalled, recall
 from remit.pipeline.remember import remember, remember_stream
 from remit.pipeline.reranking import Rerankers, rerankers_of
 from remit.pipeline.roots import Roots
+from remit.pipeline.sealing import Seal
 from remit.pipeline.storage.entry import Entry, Receipt, Written
 from remit.pipeline.storage.store import Store
 from remit.pipeline.trail import Trail, finish, log, root_span, trace_id
-from remit.pipeline.vectors import Completing, Vectored, with_vectors
+from remit.pipeline.vectors import Completing, Later, Vectored, with_vectors
 from remit.pipeline.watching import watch_of
 from remit.pipeline.why import Explanation, explained
-from remit.stages.access import Access
+from remit.stages.access import EVERY, Access
+from remit.stages.evidence import Lane
 from remit.stages.ports import Embedder, Reranker, TokenCounter
 from remit.stages.request import Request, Source
 
@@ -72,6 +79,7 @@ class Engine:
     indexer: Indexer
     whole: Completing
     authority: Authority
+    continuations: Continuations
     roots: Roots
     files: FileChecker
     watch: Watch
@@ -82,7 +90,7 @@ class Engine:
         Raises `InvalidRequest` for a request that must be changed and `NotAuthorised` for a principal that nobody vouches for;
         everything else, faults and ceilings included, is an outcome of the answer.
         """
-        plan = self._planned(request)
+        plan = self._planned(request, principal)
         with _span_of(plan) as span:
             trail = Trail(plan.ceilings)
             access, recalled = await self._recalled(plan, principal, trail)
@@ -91,7 +99,7 @@ class Engine:
                 recalled,
                 trail,
                 scope_filter=scope_filter(access, plan.narrowing) if access else {},
-                evidence_minimum=self.config.recall.evidence_minimum,
+                token_at=partial(self._token, request, principal, plan, access),
                 streams=self.kit.streams,
                 org=access.org if access else "",
                 trace=trace_id(span),
@@ -104,7 +112,9 @@ class Engine:
 
         What the principal may not read and what does not exist are `not_in_scope` alike.
         """
-        plan = self._planned(request)
+        if request.continuation is not None:
+            raise InvalidRequest("continuation", "why is asked of a request as a whole: leave it out")
+        plan = self._planned(request, principal)
         wanted = memory_id("memory", memory, self.config.limits)
         with _span_of(plan):
             access, recalled = await self._recalled(plan, principal, Trail(plan.ceilings))
@@ -123,7 +133,7 @@ class Engine:
             indexer=self.indexer,
             config=self.config,
             now=self.kit.clock(),
-            resolve=self.files.resolved,
+            resolve=partial(self.files.resolved, org=grants.org),
             granted=partial(self._grants, principal),
             complete=self._completed,
         )
@@ -134,14 +144,15 @@ class Engine:
         self, items: Iterable[Item] | AsyncIterable[Item], principal: Principal | None = None
     ) -> AsyncIterator[Receipt]:
         """As `remember`, for more items than fit in memory: receipts come batch by batch."""
+        grants = await self._grants(principal)
         receipts = remember_stream(
             items,
-            await self._grants(principal),
+            grants,
             store=self.store,
             indexer=self.indexer,
             config=self.config,
             now=self.kit.clock(),
-            resolve=self.files.resolved,
+            resolve=partial(self.files.resolved, org=grants.org),
             granted=partial(self._grants, principal),
             complete=self._completed,
         )
@@ -202,7 +213,10 @@ class Engine:
         `dry_run` it is only counted what would go. Raises `InvalidRequest` when nothing is stated.
         """
         what = forgetting(memories, origin=origin, scope=scope, actor=actor, expired=expired, limits=self.config.limits)
-        forgotten = await forget(what, await self._grants(principal), store=self.store, now=self.kit.clock(), dry_run=dry_run)
+        grants = await self._grants(principal)
+        forgotten = await forget(what, grants, store=self.store, now=self.kit.clock(), dry_run=dry_run)
+        if not dry_run:
+            self.kit.streams.cache.forget(grants.org)
         self.changed()
         return forgotten
 
@@ -256,11 +270,65 @@ class Engine:
         limits = self.config.limits
         name_at("actor", actor, limits.name_characters)
         stated = checked(principal or default_principal(self.config), limits)
-        return stated.org, sorted(scopes_at("scopes", list(scopes), limits))
+        every = {EVERY} & set(scopes)
+        return stated.org, sorted(every | scopes_at("scopes", [scope for scope in scopes if scope != EVERY], limits))
 
-    async def doctor(self) -> Examination:
-        """What this store can do and whether it is safe, with the fix for what is not."""
-        return await examined(self.store, self.config, self.kit)
+    async def allow_root(self, path: str, principal: Principal | None = None) -> None:
+        """Allows `file:` origins of the principal's org to be looked at in a folder, or in one file. For the host alone."""
+        await self.roots.add(self._org(principal), path)
+
+    async def drop_root(self, path: str, principal: Principal | None = None) -> bool:
+        """Allows it no longer; whether it was allowed so."""
+        return await self.roots.drop(self._org(principal), path)
+
+    async def allowed_roots(self, principal: Principal | None = None) -> Sequence[str]:
+        """Where `file:` origins of the principal's org may be looked at: those of the config, then its own, sorted."""
+        return await self.roots(self._org(principal))
+
+    async def embed(
+        self, principal: Principal | None = None, *, stream: str | None = None, rate: float | None = None
+    ) -> AsyncIterator[Embedding]:
+        """Makes the vectors that memories in reach lack, of every configured stream or of one (`semantic`, `local`).
+
+        Tells after each page how far it has come. It may be stopped at any time and begun again, and run beside writers and others
+        of its kind. `rate` is the most texts a second. An org whose text may not go where a stream sends it is told `disabled`.
+        """
+        chosen = self._embeddable(stream, rate)
+        longest = (await self.store.capabilities()).dimensions
+        granting, settings = partial(self._grants, principal), self.config.embedding.backfill
+        means = Means(store=self.store, granted=granting, settings=settings, clock=self.kit.clock, rate=rate)
+        later = partial(Later, indexer=self.indexer, store=self.store)
+        async with aclosing(backfills(chosen, later, means, streams=self.kit.streams, longest=longest)) as steps:
+            async for step in steps:
+                yield step
+
+    async def other_spaces(self, principal: Principal | None = None) -> Mapping[str, int]:
+        """How many vectors in reach are of spaces that no configured stream has, by space: they are compared with nothing."""
+        spaces = await self.store.spaces(access_to_write(await self._grants(principal), self.kit.clock()))
+        return {space: number for space, number in sorted(spaces.items()) if space not in self.kit.streams.spaces().values()}
+
+    async def prune(self, principal: Principal | None = None) -> int:
+        """Drops the vectors in reach of all spaces that no configured stream has, and tells how many there were."""
+        keep = list(self.kit.streams.spaces().values())
+        return await prune(keep, partial(self._grants, principal), store=self.store, clock=self.kit.clock)
+
+    def _embeddable(self, stream: str | None, rate: float | None) -> Sequence[Stream]:
+        """The streams that were asked for. Raises `InvalidRequest`."""
+        if rate is not None and not (isfinite(rate) and rate > 0):
+            raise InvalidRequest("rate", "must be more than 0")
+        if stream is None:
+            return self.kit.streams.all
+        lane = one_of("stream", stream, [each.value for each in Lane if each.vector])
+        if (found := self.kit.streams.lane(Lane(lane))) is None:
+            raise InvalidRequest("stream", f"{lane} is not configured: see embedding.provider")
+        return [found]
+
+    async def doctor(self, principal: Principal | None = None) -> Examination:
+        """What this store can do and whether it is safe, with the fix for what is not; of roots, those of the principal's org."""
+        return await examined(self.store, self.config, self.kit, self._org(principal))
+
+    def _org(self, principal: Principal | None) -> str:
+        return checked(principal or default_principal(self.config), self.config.limits).org
 
     async def _changed(self, what: Written, memories: Sequence[Name], principal: Principal | None) -> list[Receipt]:
         grants = await self._grants(principal)
@@ -277,14 +345,30 @@ class Engine:
     async def _completed(self, entries: Sequence[Entry]) -> Vectored:
         return await with_vectors(entries, self.kit.streams.passages(entries[0].record.label.shelf.org))
 
-    def _planned(self, request: Request) -> Plan:
-        """The request's plan, its phrases in the words they are looked up by. Raises `InvalidRequest` naming the field that is wrong."""
+    def _planned(self, request: Request, principal: Principal | None) -> Plan:
+        """The request's plan: its phrases in the words they are looked up by, from where an earlier answer stopped, when it says so.
+
+        Raises `InvalidRequest` naming the field that is wrong.
+        """
         plan = asked(request, self.config, self.kit.clock())
         phrases = tuple(" ".join(self.kit.analyser.plain(phrase)) for phrase in plan.question.filters.phrases)
         if "" in phrases:
             raise InvalidRequest(f"phrases[{phrases.index('')}]", "has no word in it")
-        filters = replace(plan.question.filters, phrases=phrases)
-        return replace(plan, question=replace(plan.question, filters=filters))
+        question = replace(plan.question, filters=replace(plan.question.filters, phrases=phrases))
+        if request.continuation is None:
+            return replace(plan, question=question)
+        onward = self.continuations.opened(request.continuation, self._bound(request, principal), plan.continuations)
+        return replace(plan, question=replace(question, as_of=onward.as_of or question.as_of), onward=onward)
+
+    def _bound(self, request: Request, principal: Principal | None) -> Bound:
+        """What a continuation of this request is good for."""
+        stated = checked(principal or default_principal(self.config), self.config.limits)
+        return Bound(actor=stated.actor, org=stated.org, request=request_digest(request, without=BUDGETS))
+
+    def _token(self, request: Request, principal: Principal | None, plan: Plan, access: Access | None, stopped: Stopped) -> str | None:
+        bound = self._bound(request, principal)
+        scopes = access.granted if access else frozenset()
+        return self.continuations.token(stopped, plan.onward, plan.question.as_of, scopes, bound)
 
     async def _grants(self, principal: Principal | None) -> Grants:
         return await granted(principal or default_principal(self.config), self.authority, self.config.limits)
@@ -301,6 +385,7 @@ class Engine:
                 log.error("authority", **{"error.type": type(error).__name__})
         if grants is None:
             return None, Recalled.stopped(fault(None, Code.AUTHORITY))
+        grants = plan.onward.left_of(grants)
         access = access_for(grants, plan.narrowing, plan.question.as_of)
         if (refused := _ungranted(access)) is not None:
             return access, Recalled.stopped(refused)
@@ -348,6 +433,7 @@ async def open_engine(
     Raises `ConfigError`, and `StorageUnavailable` with what to do.
     """
     settings = config if isinstance(config, Config) else load(config)
+    seal = Seal.of(os.environ)
     analyser = Analyser(settings.analysis.language)
     embedding = settings.embedding.minilm
     model = MiniLMModel(threads=embedding.threads, run_tokens=embedding.run_tokens)
@@ -372,6 +458,7 @@ async def open_engine(
             crews=Crews(settings.recall.crews),
             clock=clock,
         )
+        named = digest_of([await own.identity(), analyser.signature, streams.spaces(), settings])
         yield Engine(
             config=settings,
             store=own,
@@ -379,6 +466,7 @@ async def open_engine(
             indexer=indexer,
             whole=Completing(indexer, streams),
             authority=authority or (FromStore(own) if settings.authority.grants == "store" else AsStated()),
+            continuations=Continuations(seal, settings, named, clock),
             roots=roots,
             files=files,
             watch=watch,

@@ -102,7 +102,13 @@ class Host:
 
     async def examination(self) -> Examination:
         async with self.engine() as engine:
-            return await engine.doctor()
+            return await engine.doctor(self.principal)
+
+    async def roots(self, drop: str | None) -> tuple[list[str], bool]:
+        """The roots of the principal's org, after one was dropped, and whether it was one."""
+        async with self.engine() as engine:
+            dropped = drop is not None and await engine.drop_root(drop, self.principal)
+            return list(await engine.allowed_roots(self.principal)), dropped
 
 
 def _principal(stated: str, config: Config) -> Principal:

@@ -35,7 +35,7 @@ class Importing(Intaking):
         for path in self.paths:
             for found in self.intake.lines_from(path):
                 self.told(found.size)
-                self._ahead.append(found)
+                self._ahead.append((path, found))
                 self.unread += isinstance(found, Problem)
                 if isinstance(found, Read):
                     yield found.item

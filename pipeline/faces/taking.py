@@ -25,8 +25,12 @@ KINDS: dict[Source, type[Item]] = {kind.source: kind for kind in (Fact, Session,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What became of one item, and where it stood; `receipt` is None when it could not be read, and then `problem` says why."""
+    """What became of one item, and where it stood; `receipt` is None when it could not be read, and then `problem` says why.
 
+    `named` is what the command named, a folder or the file itself.
+    """
+
+    named: Path
     file: str
     line: int | None
     receipt: Receipt | None = None
@@ -83,18 +87,19 @@ class Intaking:
     written: Counter[Written] = field(default_factory=Counter)
     skipped: Counter[Skip] = field(default_factory=Counter)
     unread: int = 0
-    _ahead: deque[Read | Problem] = field(default_factory=deque)
+    _ahead: deque[tuple[Path, Read | Problem]] = field(default_factory=deque)
 
     async def into(self, engine: Engine, principal: Principal) -> AsyncIterator[Taken]:
         """Takes everything in and tells of each item as soon as it is durable, or known to be wrong.
 
-        What is named becomes an allowed root of the store first, so that its origins can be looked at from then on.
+        What is named, and holds a memory that was not refused, becomes an allowed root of the principal's org for good.
         """
-        for path in self.paths:
-            if path.is_dir() or path.is_file():
-                await engine.roots.add(str(path.resolve()))
-        async for taken in self._taken(engine.remember_stream(self._items(), principal)):
-            yield taken
+        roots = {path: str(path.resolve()) for path in self.paths if path.is_dir() or path.is_file()}
+        with engine.roots.lent(principal.org, list(roots.values())):
+            async for taken in self._taken(engine.remember_stream(self._items(), principal)):
+                if not taken.refused and (root := roots.pop(taken.named, None)) is not None:
+                    await engine.allow_root(root, principal)
+                yield taken
 
     async def _taken(self, receipts: AsyncIterator[Receipt]) -> AsyncIterator[Taken]:
         """What became of all that was read, in order, as its receipts come."""
@@ -102,15 +107,17 @@ class Intaking:
             self.written[receipt.written] += 1
             for taken in self._up_to(receipt):
                 yield taken
-        for problem in self._ahead:
+        for named, problem in self._ahead:
             assert isinstance(problem, Problem)  # noqa: S101 - every item that was read has had its receipt
-            yield Taken(file=problem.file, line=problem.line, problem=problem)
+            yield Taken(named=named, file=problem.file, line=problem.line, problem=problem)
 
     def _up_to(self, receipt: Receipt) -> Iterator[Taken]:
         """The item of a receipt, and before it what could not be read in front of it."""
-        while isinstance(found := self._ahead.popleft(), Problem):
-            yield Taken(file=found.file, line=found.line, problem=found)
-        yield Taken(file=found.file, line=found.line, receipt=receipt)
+        named, found = self._ahead.popleft()
+        while isinstance(found, Problem):
+            yield Taken(named=named, file=found.file, line=found.line, problem=found)
+            named, found = self._ahead.popleft()
+        yield Taken(named=named, file=found.file, line=found.line, receipt=receipt)
 
     def summary(self) -> str:
         """What came of it all, in a line."""
@@ -129,7 +136,7 @@ class Intaking:
                 if isinstance(found, Skipped):
                     self.skipped[found.why] += 1
                     continue
-                self._ahead.append(found)
+                self._ahead.append((path, found))
                 self.unread += isinstance(found, Problem)
                 if isinstance(found, Read):
                     yield found.item if found.line is not None else as_source(found.item, self.source)

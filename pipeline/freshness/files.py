@@ -23,7 +23,8 @@ from remit.stages.evidence import Memory, Origin, Verdict
 CHUNK = 1 << 20
 """Bytes hashed before asking whether anybody still waits for the answer."""
 
-Roots = Sequence[str] | Callable[[], Awaitable[Sequence[str]]]
+Roots = Sequence[str] | Callable[[str], Awaitable[Sequence[str]]]
+"""Folders or files, or what gives those of an org."""
 
 
 class FileChecker:
@@ -39,28 +40,28 @@ class FileChecker:
         self._most_bytes = most_bytes
         self._threads = Threads(threads)
 
-    async def __call__(self, memory: Memory, _access: Access, /) -> Verdict:
+    async def __call__(self, memory: Memory, access: Access, /) -> Verdict:
         if memory.origin is None:
             return Verdict.UNVERIFIED
-        found = await self._digest(memory.origin.uri)
+        found = await self._digest(memory.origin.uri, access.org)
         if isinstance(found, Verdict):
             return found
         if memory.origin.sha256 is None:
             return Verdict.UNVERIFIED
         return Verdict.FRESH if found == memory.origin.sha256.lower() else Verdict.CHANGED
 
-    async def resolved(self, origin: Origin) -> Origin:
-        """The origin with the SHA-256 of its file, when it is a `file:` inside the roots that can be read and states none itself."""
+    async def resolved(self, origin: Origin, org: str) -> Origin:
+        """The origin with the SHA-256 of its file, when it is a `file:` inside the org's roots that can be read and states none itself."""
         if origin.sha256 is not None or scheme_of(origin.uri) != "file":
             return origin
-        found = await self._digest(origin.uri)
+        found = await self._digest(origin.uri, org)
         return origin if isinstance(found, Verdict) else replace(origin, sha256=found)
 
-    async def _digest(self, uri: str) -> str | Verdict:
+    async def _digest(self, uri: str, org: str) -> str | Verdict:
         path = path_of(uri)
         if path is None:
             return Verdict.INACCESSIBLE
-        roots = await self._roots() if callable(self._roots) else self._roots
+        roots = await self._roots(org) if callable(self._roots) else self._roots
         found = await self._threads.run(partial(self._look, path, tuple(roots)))
         return Verdict.UNVERIFIED if found is None else found
 

@@ -22,7 +22,8 @@ ALIAS = "="
 class Record:
     """A memory as its owner stated it, checked and normalised; times are aware and in UTC.
 
-    `digest` is the SHA-256 of everything stated, so equal digests mean nothing changed; `key` is the idempotency key of the write.
+    `digest` is the SHA-256 of everything stated, so equal digests mean nothing changed; `key` is the idempotency key of the write, one among
+    those of its `actor`.
     """
 
     id: MemoryId
@@ -140,8 +141,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keyed:
-    """An idempotency key that a memory was written with, and what the first write with it was told."""
+    """An idempotency key that a memory was written with, by whom, and what the first write with it was told."""
 
+    actor: str
     key: str
     digest: str
     written: Written
@@ -183,6 +185,35 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lacking:
+    """A passage without a vector of some space: under the key its store gave it, which no later version of it has."""
+
+    key: int
+    memory: MemoryId
+    ordinal: int
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lent:
+    """Passages lent to who embeds them. `after` is the key behind which the next look begins, None at the end; `elsewhere` how many
+    this look passed by because somebody else has them."""
+
+    passages: tuple[Lacking, ...]
+    after: int | None
+    elsewhere: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """How many vectors were dropped, and the key behind which the next look begins, None at the end."""
+
+    vectors: int
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """What is to become of a memory that stands in a store.
 
@@ -211,6 +242,9 @@ class Forgetting:
     expired: bool = False
 
 
+LOOK = 4096
+"""Passages looked at in one transaction for what they lack: some ten milliseconds, so that no writer waits long."""
+
 PARTS = ("memories", "passages", "words", "vectors", "tags", "versions", "keys")
 """What forgetting counts: the memories themselves, their passages, places of words, vectors and tags in the indexes, earlier versions
 and other events of their history, and idempotency keys."""
@@ -235,9 +269,9 @@ def lowest(stated: Trust, parents: Iterable[Trust]) -> Trust:
     return max((stated, *parents), key=tuple(Trust).index)
 
 
-def tombstone(org: str, key: str) -> str:
+def tombstone(org: str, actor: str, key: str) -> str:
     """What is left of an idempotency key that was forgotten: enough to know it again, and nothing to read."""
-    return sha256(f"{org}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(f"{org}\0{actor}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def refused(memory: MemoryId, code: Refusal) -> Receipt:

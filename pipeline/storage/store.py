@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
-from remit.pipeline.storage.entry import Change, Entry, Forgetting, Forgotten, Receipt, Whole
+import numpy as np
+from numpy.typing import NDArray
+
+from remit.pipeline.storage.entry import Change, Dropped, Entry, Forgetting, Forgotten, Lent, Receipt, Whole
 from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, PassageId
 from remit.stages.ports import Finder, Reader
@@ -22,10 +26,13 @@ OUT_OF_TIME = "out_of_time"
 class Capabilities:
     """What the store at hand can do, read from it and never remembered from another.
 
-    `vectors` is None when vectors can be searched, else why not. `facts` are lines for `remit doctor`: name → value.
+    `vectors` is None when vectors can be searched, else why not; `dimensions` is the most that a vector may have to be kept, None for
+    any number. `facts` are lines for `remit doctor`: name → value.
     """
 
     vectors: str | None = None
+    dimensions: int | None = None
+    fix: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -109,11 +116,40 @@ class Store(Finder, Reader, Protocol):
         """How many standing passages in reach have a vector of this space, and how many there are."""
         ...
 
-    async def roots(self) -> Sequence[str]:
-        """Folders and files in which `file:` origins may be read."""
+    async def lend_passages(self, space: str, after: int, most: int, until: datetime, access: Access) -> Lent:
+        """The next `most` passages in reach with a key behind `after` that lack a vector of this space, in order of their keys.
+
+        They are of approved memories that are not superseded, in their time or not. Until `until` nobody else is lent them; what is
+        lent to somebody is passed by. `access.as_of` is the time of day. One look goes through a bounded number of passages, so
+        that it may find nothing although it is not the end.
+        """
         ...
 
-    async def add_root(self, path: str) -> None: ...
+    async def keep_vectors(self, space: str, vectors: Mapping[int, NDArray[np.float32] | None], access: Access) -> int:
+        """Gives lent passages their vectors of a space, by key, and tells how many were kept; durable when it returns.
+
+        What is None or has no direction, what was replaced, withdrawn, forgotten or is out of reach by now, and what has such a vector
+        already is left as it is. Nobody has any of them on loan after that.
+        """
+        ...
+
+    async def spaces(self, access: Access) -> Mapping[str, int]:
+        """How many vectors of each space stand in reach at every time; of what is bound to a time there may be more."""
+        ...
+
+    async def drop_vectors(self, keep: Collection[str], after: int, access: Access) -> Dropped:
+        """Drops the vectors of all spaces but these from a bounded number of passages in reach with a key behind `after`."""
+        ...
+
+    async def roots(self, org: str) -> Sequence[str]:
+        """Folders and files in which `file:` origins of an org may be read, sorted."""
+        ...
+
+    async def add_root(self, org: str, path: str) -> None: ...
+
+    async def drop_root(self, org: str, path: str) -> bool:
+        """Whether it was one."""
+        ...
 
     async def grant(self, actor: str, org: str, scope: str) -> None:
         """Grants an actor of an org a scope, by its whole name; granting again changes nothing."""
@@ -125,6 +161,10 @@ class Store(Finder, Reader, Protocol):
 
     async def granted(self, actor: str, org: str) -> Sequence[str]:
         """The scopes granted to an actor of an org, sorted."""
+        ...
+
+    async def identity(self) -> str:
+        """The name of this very store: random, given when it was made, and kept by a copy of it."""
         ...
 
     async def capabilities(self) -> Capabilities: ...

@@ -140,6 +140,16 @@ async def test_a_proposal_is_not_approved_when_what_it_supersedes_is_gone_or_out
 # Superseding, restoring, disputing
 
 
+async def test_a_proposal_that_was_superseded_meanwhile_takes_nobodys_place(store: Store) -> None:
+    await put(store, red("old"), proposed("idea", supersedes=(fact("old"),)), red("better", supersedes=(fact("idea"),)))
+
+    assert await approve(store, proposed("idea", supersedes=(fact("old"),))) == "not_standing"
+    assert await standing(store, "red") == ["better", "old"]
+    assert await change(store, Written.RESTORED, "idea") == "restored"
+    assert await approve(store, proposed("idea", supersedes=(fact("old"),))) == "approved"
+    assert await standing(store, "red") == ["better", "idea"]
+
+
 async def test_a_memory_takes_the_place_of_another_which_may_be_restored(store: Store) -> None:
     await put(store, red("old"), red("new"), red("newest"))
 
@@ -486,7 +496,7 @@ async def test_an_import_takes_nothing_over_and_writes_nowhere_it_may_not(store:
 
 def carried(entry: Entry, version: int = 1) -> Whole:
     key = entry.record.key
-    keys = () if key is None else (Keyed(key=key, digest=entry.record.digest, written=Written.STORED, version=version),)
+    keys = () if key is None else (Keyed(actor="ada", key=key, digest=entry.record.digest, written=Written.STORED, version=version),)
     return Whole(entry=entry, version=version, written_at=NOW, keys=keys)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import pytest
 from conformance.answers import found
 from conformance.worlds import EVERYTHING, NOW, SPACE, memory, seen_from, wanting
 
-from remit.pipeline.storage.entry import Entry, Receipt, Refusal, Written
+from remit.pipeline.storage.entry import Entry, Forgetting, Receipt, Refusal, Written
 from remit.pipeline.storage.store import Store
 from remit.stages.access import Access, Approval
 from remit.stages.evidence import Memory, MemoryId, PassageId
@@ -128,6 +129,50 @@ async def test_two_orgs_may_use_the_same_key(store: Store) -> None:
     await put(store, memory("one", "red", key="k", org="other"), access=seen_from("other"))
 
     assert await put(store, memory("two", "blue", key="k")) == [(Written.STORED, 1)]
+
+
+async def test_two_actors_may_use_the_same_key_and_learn_nothing_of_each_other(store: Store) -> None:
+    await put(store, memory("one", "red", key="k", scope="project:beta"))
+    bob = replace(seen_from(), actor="bob")
+
+    assert await put(store, by("bob", memory("two", "red", key="k")), access=bob) == [(Written.STORED, 1)]
+    assert await put(store, by("bob", memory("two", "blue", key="k")), access=bob) == [(Refusal.KEY_CONFLICT, 0)]
+    await store.forget(Forgetting(names=(fact("two"),)), bob)
+    assert await put(store, memory("one", "red", key="k", scope="project:beta")) == [(Written.STORED, 1)], "the first receipt, as before"
+    assert await put(store, by("bob", memory("two", "red", key="k")), access=bob) == [(Refusal.KEY_FORGOTTEN, 0)]
+
+
+def by(actor: str, entry: Entry) -> Entry:
+    return replace(entry, record=replace(entry.record, actor=actor))
+
+
+@pytest.mark.parametrize("wrong", [{"supersedes": (fact("nobody"),)}, {"derived_from": (fact("nobody"),)}])
+async def test_a_write_that_is_wrong_in_itself_is_told_so_whatever_stands_out_of_reach(store: Store, wrong: dict[str, Any]) -> None:
+    await put(store, memory("hidden", "red", scope="project:beta", key="k"))
+
+    told = await put(store, memory("hidden", "blue", **wrong), memory("absent", "blue", **wrong), access=ALPHA)
+
+    assert told == [(Refusal.UNKNOWN_REFERENCE, 0)] * 2
+    assert await standing(store, "red", "blue") == {"red": ["fact:hidden#0"], "blue": []}
+
+
+async def test_of_two_memories_that_would_take_each_others_place_one_always_stands(store: Store) -> None:
+    await put(store, memory("a", "red"))
+    await put(store, memory("b", "red", supersedes=(fact("a"),)))
+
+    assert await put(store, memory("a", "red again", supersedes=(fact("b"),))) == [(Refusal.NOT_STANDING, 0)]
+    assert await standing(store, "red") == {"red": ["fact:b#0"]}
+    assert await put(store, memory("a", "red again", supersedes=(fact("b"),), approval=Approval.PROPOSED)) == [(Written.REPLACED, 2)]
+    assert await standing(store, "red") == {"red": ["fact:b#0"]}
+
+
+async def test_what_was_superseded_may_be_written_again_with_what_it_superseded_itself(store: Store) -> None:
+    await put(store, memory("a", "red"))
+    await put(store, memory("b", "red", supersedes=(fact("a"),)))
+    await put(store, memory("c", "red", supersedes=(fact("b"),)))
+
+    assert await put(store, memory("b", "red too", supersedes=(fact("a"),))) == [(Written.REPLACED, 2)]
+    assert await standing(store, "red") == {"red": ["fact:c#0"]}
 
 
 async def test_a_refused_write_does_not_use_up_its_key(store: Store) -> None:

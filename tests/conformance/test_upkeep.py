@@ -58,11 +58,14 @@ async def test_what_is_read_is_what_was_asked_for_and_nothing_else(store: Store)
     assert await store.outlines([0, -1, 10**12], EVERYTHING) == {}
 
 
-async def test_roots_are_kept_once_and_in_order(store: Store) -> None:
+async def test_roots_are_kept_once_and_in_order_for_the_org_that_named_them(store: Store) -> None:
     for path in ("/b", "/a", "/b"):
-        await store.add_root(path)
+        await store.add_root("acme", path)
+    await store.add_root("other", "/c")
 
-    assert await store.roots() == ["/a", "/b"]
+    assert await store.roots("acme") == ["/a", "/b"]
+    assert (await store.drop_root("acme", "/c"), await store.drop_root("acme", "/a")) == (False, True)
+    assert [await store.roots(org) for org in ("acme", "other", "nobody")] == [["/b"], ["/c"], []]
 
 
 async def test_records_go_through_everything_in_order_and_in_pieces(store: Store) -> None:

@@ -396,7 +396,8 @@ async def test_without_a_root_nothing_is_read(root: Path, roots: Sequence[str]) 
 async def test_roots_may_be_asked_for_anew_each_time(root: Path) -> None:
     allowed: list[str] = []
 
-    async def roots() -> Sequence[str]:
+    async def roots(org: str) -> Sequence[str]:
+        assert org == "acme"
         return allowed
 
     checker, page = FileChecker(roots, most_bytes=1000, threads=1), root / "page.md"
@@ -474,7 +475,7 @@ async def test_a_hung_disk_holds_its_threads_and_no_recall(root: Path, monkeypat
 async def test_at_write_time_a_file_inside_the_roots_gets_its_hash(root: Path) -> None:
     page = Origin(uri=(root / "page.md").as_uri(), project="alpha")
 
-    assert await files(root).resolved(page) == Origin(uri=page.uri, project="alpha", sha256=sha(root / "page.md"))
+    assert await files(root).resolved(page, "acme") == Origin(uri=page.uri, project="alpha", sha256=sha(root / "page.md"))
 
 
 @pytest.mark.parametrize(
@@ -483,13 +484,13 @@ async def test_at_write_time_a_file_inside_the_roots_gets_its_hash(root: Path) -
 async def test_every_other_origin_is_taken_as_it_was_stated(root: Path, uri: str) -> None:
     origin = Origin(uri=uri.format(root=root))
 
-    assert await files(root).resolved(origin) == origin
+    assert await files(root).resolved(origin, "acme") == origin
 
 
 async def test_a_hash_that_was_stated_is_never_replaced(root: Path) -> None:
     origin = Origin(uri=(root / "page.md").as_uri(), sha256="0" * 64)
 
-    assert await files(root).resolved(origin) == origin
+    assert await files(root).resolved(origin, "acme") == origin
 
 
 def test_escapes_are_decoded_once() -> None:

@@ -24,6 +24,8 @@ QUESTION = Request(query="When do deploys go out?")
 THURSDAY = Fact(id="thursday", text="Deploys go out on Thursday.")
 MONDAY = Fact(id="monday", text="Deploys go out on Monday.")
 BOB = Principal(actor="bob", org="acme", scopes=("project:beta",))
+WRITER = Principal(actor="writer", org="acme", scopes="*")
+"""Who took in what `engine_at` is given."""
 
 
 async def found(engine: Engine, principal: Principal = ADA) -> list[str]:
@@ -129,7 +131,7 @@ async def test_a_swept_memory_is_gone_and_its_key_with_it(new_store: NewStore) -
         swept = await engine.forget(principal=ADA, expired=True)
 
         assert (swept.counts["memories"], swept.counts["keys"]) == (1, 1)
-        assert [receipt.code for receipt in await engine.remember([old], ADA)] == ["key_forgotten"]
+        assert [receipt.code for receipt in await engine.remember([old], WRITER)] == ["key_forgotten"]
         assert [receipt.written for receipt in await engine.remember([Fact(id="old", text="Again.")], ADA)] == ["stored"]
 
 
@@ -242,7 +244,8 @@ async def test_wholes_may_go_from_engine_to_engine(new_store: NewStore) -> None:
         ({"superseded": "yes"}, "superseded"),
         ({"history": [{"what": "baked", "version": 1, "actor": "a", "at": "2026-01-01"}]}, "history[0].what"),
         ({"history": [{"what": "approved", "version": 1, "actor": "a", "at": "2026-01-01", "by": "fact"}]}, "history[0].by"),
-        ({"keys": [{"key": "k", "digest": "x", "written": "stored", "version": 1}]}, "keys[0].digest"),
+        ({"keys": [{"actor": "a", "key": "k", "digest": "x", "written": "stored", "version": 1}]}, "keys[0].digest"),
+        ({"keys": [{"actor": "", "key": "k", "digest": "x", "written": "stored", "version": 1}]}, "keys[0].actor"),
         ({"text": ""}, "text"),
     ],
 )
@@ -289,7 +292,7 @@ async def test_a_file_that_changes_while_its_vector_is_made_is_refused(new_store
     for each in (page, same):
         await each.write_text("Deploys go out at noon.")
     async with engine_at(new_store(), embedder=Editing()) as engine:
-        await engine.roots.add(str(tmp_path))
+        await engine.roots.add("acme", str(tmp_path))
         items = [Doc(id=each.name, text="Deploys go out at noon.", origin=Origin(uri=each.as_uri())) for each in (page, same)]
 
         receipts = await engine.remember(items, ADA)

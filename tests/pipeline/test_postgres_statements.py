@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,6 @@ HOST = {
     "setting": "the host's own",
     "set": "the host's own",
     "applied": "the host's own",
-    "roots": "the host's own",
-    "add_root": "the host's own",
 }
 """Statements that touch no row of any org, and why they are asked all the same."""
 
@@ -83,6 +82,7 @@ async def fill(dsn: str, orgs: tuple[str, ...]) -> None:
             await store.put([memory("pref-3", "red old", org=org, degrees=5)], seen_from(org, None))
             await store.put(entries(org), seen_from(org, None))
             await store.grant("ada", org, "project:alpha")
+            await store.add_root(org, "/somewhere")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ def values(connection: psycopg.Connection[Any], org: str) -> Mapping[str, Any]:
         "actor": "ada",
         "scope": "project:alpha",
         "path": "/somewhere",
-        "digest": "0",
+        "digest": sha256(b"/somewhere").hexdigest(),
         "setting": "analyser",
         "value": "another",
         "number": 7,
@@ -220,8 +220,8 @@ def special(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     here = {"on_shelf": given["shelves"][:1]}
     semantic = {"dimensions": 768, "space": "wide", "probe": halfvec(np.ones(768, dtype=np.float32), 768)}
     return {
-        "receipts_of": {"keys": ["k"]},
-        "drop_receipts": {"keys": ["k"]},
+        "receipts_of": {"actors": ["ada"], "keys": ["k"]},
+        "drop_receipts": {"actors": ["ada"], "keys": ["k"]},
         "add_derived": {**here, "memories": first["memories"], "sources_of": ["fact"], "ids": ["new"]},
         "tenants": {"org": ""},
         "hidden": {**here, "wanted_sources": ["fact"], "wanted_ids": ["pref-1"]},

@@ -125,7 +125,7 @@ async def test_on_a_database_that_takes_no_writes_recall_works_and_writes_say_so
     try:
         async with opened(store_database) as store:
             assert (await store.find(wanting("red"), EVERYTHING)).passages == 1
-            for write in (store.put([memory("two", "red")], EVERYTHING), store.grant("ada", "acme", "*"), store.add_root("/x")):
+            for write in (store.put([memory("two", "red")], EVERYTHING), store.grant("ada", "acme", "*"), store.add_root("acme", "/x")):
                 with pytest.raises(StorageUnavailable, match="read-only"):
                     await write
             assert (await store.find(wanting("red"), EVERYTHING)).passages == 1

@@ -12,7 +12,7 @@ FILE = Path(sqlite.__file__).parent / "queries.sql"
 
 NO_ORGS_DATA = {
     # the host's own: no memory of anybody
-    *("roots", "add_root", "setting", "set", "applied", "add_migration", "last_keys"),
+    *("setting", "set", "applied", "add_migration", "last_keys"),
     # what `remit doctor` counts over the whole store
     *("missing_postings", "orphan_postings", "missing_vectors", "orphan_vectors", "missing_phrases", "orphan_phrases", "orphan_past"),
     # what is left of deleted words in the file goes for all orgs together

@@ -42,6 +42,6 @@ async def test_a_file_check_never_opens_a_store_that_is_in_use(tmp_path: Path) -
     origin = Origin(uri=path.as_uri())
     async with open_engine(f"sqlite:{path}"):
         assert locked(path)
-        assert (await FileChecker([str(tmp_path)], most_bytes=10**9, threads=1).resolved(origin)).sha256 is None
+        assert (await FileChecker([str(tmp_path)], most_bytes=10**9, threads=1).resolved(origin, "acme")).sha256 is None
         assert locked(path)
-    assert (await FileChecker([str(tmp_path)], most_bytes=10**9, threads=1).resolved(origin)).sha256 is not None
+    assert (await FileChecker([str(tmp_path)], most_bytes=10**9, threads=1).resolved(origin, "acme")).sha256 is not None

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from remit.pipeline.faces.commands.app import commands, host_of, json_line
-from remit.pipeline.faces.failing import ANSWERED, UNAVAILABLE
+from remit.pipeline.faces.failing import ANSWERED, UNAVAILABLE, WRONG
 from remit.pipeline.faces.options import Common
 
 command = commands("The store")
@@ -44,6 +44,23 @@ def doctor(*, common: Common) -> int:
     else:
         show_examination(terminal(), examination)
     return ANSWERED if examination.healthy else UNAVAILABLE
+
+
+@command
+def roots(
+    drop: Annotated[str | None, typer.Option("--drop", metavar="PATH", help="Allow this one no longer.")] = None,
+    *,
+    common: Common,
+) -> int:
+    """Tell where file: origins of the principal's org may be looked at."""
+    import anyio
+
+    allowed, dropped = anyio.run(host_of(common).roots, drop)
+    if common.json:
+        print(json_line({"roots": allowed, **({} if drop is None else {"dropped": dropped})}))
+    else:
+        print("\n".join(allowed) or "no file may be looked at")
+    return ANSWERED if drop is None or dropped else WRONG
 
 
 @command

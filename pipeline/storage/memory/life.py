@@ -49,7 +49,7 @@ class Life:
 
     def __init__(self, kept: MutableMapping[tuple[str, MemoryId], Kept]) -> None:
         self._kept = kept
-        self._first: dict[tuple[str, str], First] = {}
+        self._first: dict[tuple[str, str, str], First] = {}
         self._tombstones: set[str] = set()
         self._keys = count(1)
 
@@ -57,20 +57,22 @@ class Life:
         record, org = entry.record, access.org
         if not access.reaches(record.label.shelf):
             return refused(record.id, Refusal.NOT_AUTHORISED)
-        first = self._first.get((org, record.key)) if record.key is not None else None
+        first = self._first.get((org, record.actor, record.key)) if record.key is not None else None
         if first is not None and (first.id, first.digest) != (record.id, record.digest):
             return refused(record.id, Refusal.KEY_CONFLICT)
         if first is not None:
             return first.receipt
-        if record.key is not None and tombstone(org, record.key) in self._tombstones:
+        if record.key is not None and tombstone(org, record.actor, record.key) in self._tombstones:
             return refused(record.id, Refusal.KEY_FORGOTTEN)
-        before = self._kept.get((org, record.id))
-        if before is not None and not access.reaches(before.label.shelf):
-            return refused(record.id, Refusal.NOT_AUTHORISED)
+        before = self._reached(record.id, access)
         if before is not None and before.record.digest == record.digest:
             return self._told(record, org, Receipt(id=str(record.id), written=Written.UNCHANGED, version=before.version))
         if any(each == record.id or self._reached(each, access) is None for each in (*record.supersedes, *record.derived_from)):
             return refused(record.id, Refusal.UNKNOWN_REFERENCE)
+        if before is not None and record.label.approval is Approval.APPROVED and self._takes_a_place_out_of_its_own(record, before, access):
+            return refused(record.id, Refusal.NOT_STANDING)
+        if before is None and (org, record.id) in self._kept:
+            return refused(record.id, Refusal.NOT_AUTHORISED)
         return self._told(record, org, self._stored(entry, access, before))
 
     def change(self, change: Change, access: Access) -> Receipt:
@@ -125,23 +127,23 @@ class Life:
             told = Receipt(id=str(record.id), written=Written.UNCHANGED, version=before.version)
             return told if alike(self.whole(before), whole) else refused(record.id, Refusal.OTHER_CONTENT)
         for each in whole.keys:
-            if (org, each.key) in self._first:
+            if (org, each.actor, each.key) in self._first:
                 return refused(record.id, Refusal.KEY_CONFLICT)
-            if tombstone(org, each.key) in self._tombstones:
+            if tombstone(org, each.actor, each.key) in self._tombstones:
                 return refused(record.id, Refusal.KEY_FORGOTTEN)
         record = replace(record, trust=lowest(record.trust, self._trust_of(record.derived_from, access)))
         self._kept[org, record.id] = Kept(record, whole.version, self.numbered(whole.entry.passages), whole.written_at, whole.past)
         for each in whole.keys:
             receipt = Receipt(id=str(record.id), written=each.written, version=each.version)
-            self._first[org, each.key] = First(record.id, each.digest, receipt)
+            self._first[org, each.actor, each.key] = First(record.id, each.digest, receipt)
         self._lower(record, org)
         return Receipt(id=str(record.id), written=Written.STORED, version=whole.version)
 
     def whole(self, kept: Kept) -> Whole:
         org = kept.label.shelf.org
         keys = [
-            Keyed(key=key, digest=first.digest, written=first.receipt.written, version=first.receipt.version)
-            for (of, key), first in self._first.items()
+            Keyed(actor=actor, key=key, digest=first.digest, written=first.receipt.written, version=first.receipt.version)
+            for (of, actor, key), first in self._first.items()
             if (of, first.id) == (org, kept.record.id)
         ]
         return Whole(
@@ -149,11 +151,11 @@ class Life:
             version=kept.version,
             written_at=kept.written_at,
             past=in_order(kept.past),
-            keys=tuple(sorted(keys, key=lambda each: each.key)),
+            keys=tuple(sorted(keys, key=lambda each: (each.key, each.actor))),
         )
 
     def numbered(self, passages: Sequence[Passage]) -> tuple[Indexed, ...]:
-        return tuple(Indexed(next(self._keys), replace(each, vectors=_sound(each.vectors))) for each in passages)
+        return tuple(Indexed(next(self._keys), replace(each, vectors=sound(each.vectors))) for each in passages)
 
     def _stored(self, entry: Entry, access: Access, before: Kept | None) -> Receipt:
         record, version = entry.record, 1 if before is None else before.version + 1
@@ -174,6 +176,8 @@ class Life:
             return Refusal.REVISED
         if any(self._reached(each, access) is None for each in kept.record.supersedes):
             return Refusal.UNKNOWN_REFERENCE
+        if self._takes_a_place_out_of_its_own(kept.record, kept, access):
+            return Refusal.NOT_STANDING
         record = replace(kept.record, label=replace(kept.label, approval=Approval.APPROVED))
         self._keep(replace(kept, record=record, passages=self.numbered(change.entry.passages)), Written.APPROVED, access)
         self._supersede(record, access)
@@ -252,7 +256,7 @@ class Life:
             "vectors": sum(len(each.passage.vectors) for each in shown),
             "tags": len(kept.record.tags),
             "versions": len(kept.past),
-            "keys": sum((of, first.id) == (org, kept.record.id) for (of, _), first in self._first.items()),
+            "keys": sum((of, first.id) == (org, kept.record.id) for (of, *_), first in self._first.items()),
         }
 
     def _written_earlier(self, what: Forgetting, access: Access, without: set[MemoryId]) -> list[tuple[Kept, list[Event]]]:
@@ -271,9 +275,9 @@ class Life:
     def _take_out(self, names: Sequence[MemoryId], org: str) -> None:
         for name in names:
             del self._kept[org, name]
-        for of, key in [(of, key) for (of, key), first in self._first.items() if of == org and first.id in names]:
-            del self._first[of, key]
-            self._tombstones.add(tombstone(of, key))
+        for used in [used for used, first in self._first.items() if used[0] == org and first.id in names]:
+            del self._first[used]
+            self._tombstones.add(tombstone(*used))
         for (of, name), kept in self._kept.items():
             if of == org and any(each.by in names for each in kept.past):
                 past = tuple(replace(each, by=None) if each.by in names else each for each in kept.past)
@@ -281,8 +285,13 @@ class Life:
 
     def _told(self, record: Record, org: str, receipt: Receipt) -> Receipt:
         if record.key is not None:
-            self._first[org, record.key] = First(record.id, record.digest, receipt)
+            self._first[org, record.actor, record.key] = First(record.id, record.digest, receipt)
         return receipt
+
+    def _takes_a_place_out_of_its_own(self, record: Record, kept: Kept, access: Access) -> bool:
+        """Whether it would supersede what stands although it is superseded itself: then neither of the two would stand."""
+        older = [self._reached(each, access) for each in record.supersedes]
+        return kept.label.superseded and any(each is not None and not each.label.superseded for each in older)
 
     def _reached(self, memory: MemoryId, access: Access) -> Kept | None:
         kept = self._kept.get((access.org, memory))
@@ -300,6 +309,6 @@ def _meant(kept: Kept, what: Forgetting, access: Access) -> bool:
     )
 
 
-def _sound(vectors: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+def sound(vectors: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
     """Vectors that have a direction; zero and what is no number is like nothing, and is not kept."""
     return {space: vector for space, vector in vectors.items() if vector.any() and np.isfinite(vector).all()}

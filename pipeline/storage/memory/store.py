@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from secrets import token_hex
 from types import TracebackType
 
-from remit.pipeline.storage.entry import ALIAS, Change, Entry, Forgetting, Forgotten, Receipt, Whole
+import numpy as np
+from numpy.typing import NDArray
+
+from remit.pipeline.storage.entry import ALIAS, Change, Dropped, Entry, Forgetting, Forgotten, Lent, Receipt, Whole
 from remit.pipeline.storage.memory.finding import Indexed, Kept, find
 from remit.pipeline.storage.memory.life import Life
+from remit.pipeline.storage.memory.loans import Loans
 from remit.pipeline.storage.store import Capabilities, Fault
 from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, Outline, PassageId
@@ -24,10 +29,12 @@ class MemoryStore:
 
     def __init__(self, signature: str) -> None:
         self._signature = signature
+        self._identity = token_hex(16)
         self._kept: dict[tuple[str, MemoryId], Kept] = {}
         self._life = Life(self._kept)
+        self._loans = Loans(self._kept)
         self._granted: set[tuple[str, str, str]] = set()
-        self._roots: set[str] = set()
+        self._roots: set[tuple[str, str]] = set()
 
     async def __aenter__(self) -> MemoryStore:
         return self
@@ -39,10 +46,10 @@ class MemoryStore:
         """Nothing to give back."""
 
     async def find(self, wanted: Wanted, access: Access) -> Found:
-        return find(wanted, access, [(kept, each) for kept in self._kept.values() for each in kept.passages])
+        return find(wanted, self._still(access), [(kept, each) for kept in self._kept.values() for each in kept.passages])
 
     async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
-        wanted = set(keys)
+        wanted, access = set(keys), self._still(access)
         return {
             each.key: _outline(kept, each)
             for kept in self._kept.values()
@@ -52,6 +59,7 @@ class MemoryStore:
         }
 
     async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
+        access = self._still(access)
         words = {
             word
             for kept in self._kept.values()
@@ -76,6 +84,7 @@ class MemoryStore:
         return [PassageId(memory, each.passage.ordinal) for each in kept.passages] if kept else []
 
     async def brief(self, access: Access, *, pinned: int, important: int, recent: int) -> Sequence[Memory]:
+        access = self._still(access)
         standing = [kept for kept in self._kept.values() if access.admits(kept.label) and kept.passages]
         facts = sorted((kept for kept in standing if kept.record.id.source is Source.FACT), key=_by_importance)
         sessions = sorted((kept for kept in standing if kept.record.id.source is Source.SESSION), key=_by_age)
@@ -87,14 +96,32 @@ class MemoryStore:
         return [_memory(kept, kept.passages[0]) for kept in chosen]
 
     async def coverage(self, space: str, access: Access) -> tuple[int, int]:
+        access = self._still(access)
         standing = [each for kept in self._kept.values() if access.admits(kept.label) for each in kept.passages]
         return sum(space in each.passage.vectors for each in standing), len(standing)
 
-    async def roots(self) -> Sequence[str]:
-        return sorted(self._roots)
+    async def lend_passages(self, space: str, after: int, most: int, until: datetime, access: Access) -> Lent:
+        return self._loans.lend(space, after, most, until, self._still(access))
 
-    async def add_root(self, path: str) -> None:
-        self._roots.add(path)
+    async def keep_vectors(self, space: str, vectors: Mapping[int, NDArray[np.float32] | None], access: Access) -> int:
+        return self._loans.keep(space, vectors, self._still(access))
+
+    async def spaces(self, access: Access) -> Mapping[str, int]:
+        return self._loans.spaces(self._still(access))
+
+    async def drop_vectors(self, keep: Collection[str], after: int, access: Access) -> Dropped:
+        return self._loans.drop(keep, after, self._still(access))
+
+    async def roots(self, org: str) -> Sequence[str]:
+        return sorted(path for of, path in self._roots if of == org)
+
+    async def add_root(self, org: str, path: str) -> None:
+        self._roots.add((org, path))
+
+    async def drop_root(self, org: str, path: str) -> bool:
+        known = (org, path) in self._roots
+        self._roots.discard((org, path))
+        return known
 
     async def grant(self, actor: str, org: str, scope: str) -> None:
         self._granted.add((org, actor, scope))
@@ -105,7 +132,10 @@ class MemoryStore:
         return known
 
     async def granted(self, actor: str, org: str) -> Sequence[str]:
-        return sorted(scope for of, whom, scope in self._granted if (of, whom) == (org, actor))
+        return self._held(actor, org)
+
+    async def identity(self) -> str:
+        return self._identity
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(facts={"store": "memory", "analyser": self._signature})
@@ -114,24 +144,25 @@ class MemoryStore:
         return []
 
     async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
-        return [self._life.put(entry, access) for entry in entries]
+        return [self._life.put(entry, self._still(access)) for entry in entries]
 
     async def change(self, changes: Sequence[Change], access: Access) -> list[Receipt]:
-        return [self._life.change(each, access) for each in changes]
+        return [self._life.change(each, self._still(access)) for each in changes]
 
     async def forget(self, what: Forgetting, access: Access, *, dry_run: bool = False) -> Forgotten:
-        return self._life.forget(what, access, dry_run=dry_run)
+        return self._life.forget(what, self._still(access), dry_run=dry_run)
 
     async def wholes(self, names: Sequence[MemoryId], access: Access) -> Mapping[MemoryId, Whole]:
         return {name: self._life.whole(kept) for name in names if (kept := self._reached(name, access)) is not None}
 
     async def exported(self, after: MemoryId | None, most: int, access: Access) -> Sequence[Whole]:
+        access = self._still(access)
         reached = [kept for kept in self._kept.values() if access.reaches(kept.label.shelf)]
         behind = sorted((kept.record.id, kept) for kept in reached if after is None or kept.record.id > after)
         return [self._life.whole(kept) for _, kept in behind[: max(0, most)]]
 
     async def imported(self, wholes: Sequence[Whole], access: Access) -> list[Receipt]:
-        return [self._life.imported(each, access) for each in wholes]
+        return [self._life.imported(each, self._still(access)) for each in wholes]
 
     async def reindexed(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -149,7 +180,14 @@ class MemoryStore:
 
     def _reached(self, memory: MemoryId, access: Access) -> Kept | None:
         kept = self._kept.get((access.org, memory))
-        return kept if kept is not None and access.reaches(kept.label.shelf) else None
+        return kept if kept is not None and self._still(access).reaches(kept.label.shelf) else None
+
+    def _still(self, access: Access) -> Access:
+        """The access as it is granted now, where the grants are kept here."""
+        return access.left(self._held(access.actor, access.org)) if access.kept else access
+
+    def _held(self, actor: str, org: str) -> list[str]:
+        return sorted(scope for of, whom, scope in self._granted if (of, whom) == (org, actor))
 
 
 async def open_memory(signature: str) -> MemoryStore:

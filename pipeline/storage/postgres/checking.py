@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import anyio
 
 from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
-from remit.pipeline.storage.postgres import reading
+from remit.pipeline.storage.postgres import condition, reading
 from remit.pipeline.storage.postgres.desk import Desk
 from remit.pipeline.storage.postgres.identity import NOBODY, Identity
 from remit.pipeline.storage.postgres.making import SIGNATURE
@@ -16,10 +16,6 @@ from remit.pipeline.storage.postgres.nearest import NO_EXTENSION
 from remit.pipeline.storage.postgres.rows import spelled
 from remit.pipeline.storage.store import Capabilities, Fault
 
-SOUND_FROM = (0, 8, 4)
-"""The first pgvector whose index stays whole under writers, deleters and vacuum; from 0.8.0 on it can scan until enough is found."""
-
-_INIT = "run `remit init` with an owner's DSN"
 _REINDEX = "run `remit init`: it makes the indexes again"
 _CARRY = "export, and import into a new store"
 _LOOK = "ask again when it is less busy, or look at the server"
@@ -47,10 +43,12 @@ async def capabilities(desk: Desk) -> Capabilities:
         facts = json.loads((await transaction.ask([desk.command("facts")])).value(0) or b"{}")
     means, settings = desk.means, desk.settings
     indexes = {f"{name} vectors": _told(place.dimensions, place.indexed) for name, place in means.places.items()}
-    scan = f"{settings.iterative_scan}, up to {settings.max_scan_tuples} rows" if _number(means.version) >= (0, 8) else "not there"
+    scan = f"{settings.iterative_scan}, up to {settings.max_scan_tuples} rows" if condition.number(means.version) >= (0, 8) else "not there"
     vectors = {"pgvector": means.version or "not there", **indexes, "iterative scan": scan}
     return Capabilities(
         vectors=None if means.places else NO_EXTENSION,
+        fix="let a DBA run CREATE EXTENSION vector, then run `remit init`; or set embedding.provider to none",
+        dimensions=max((place.dimensions for place in means.places.values()), default=0),
         facts={"store": "postgres", "profile": settings.profile, **facts, **vectors, "connections": f"{desk.pool.idle} idle"},
     )
 
@@ -59,25 +57,15 @@ async def faults(desk: Desk, signature: str) -> list[Fault]:
     """All that is wrong. The owner's login looks at every row of every org, so it takes a while on a large store; another at none."""
     try:
         async with desk.reading(NOBODY) as transaction:
-            answers = await transaction.ask([desk.command("setting", setting=SIGNATURE)])
+            asked = [desk.command("setting", setting=SIGNATURE), desk.command("condition", most_dead=condition.MOST_DEAD)]
+            answers = await transaction.ask(asked)
     except UnsafeStorage as unsafe:
-        return [Fault(code="unsafe_storage", detail=unsafe.fact, fix=f"take that power from the role, or {_INIT}")]
-    found = list(_means(desk))
+        return [Fault(code="unsafe_storage", detail=unsafe.fact, fix=f"take that power from the role, or {condition.INIT}")]
+    found = list(condition.faults(answers.value(1), desk.means))
     if answers.value(0) != signature.encode():
         detail = "the words were made by another analyser than the configured one"
         found.append(Fault(code="other_analyser", detail=detail, fix=_REINDEX))
     return found + [fault async for fault in _disagreements(desk)]
-
-
-def _means(desk: Desk) -> Iterator[Fault]:
-    means = desk.means
-    if means.version is not None and _number(means.version) < SOUND_FROM:
-        yield Fault(code="old_extension", detail=f"pgvector {means.version} may damage its index", fix="update the extension, and reindex")
-    if means.version is not None and not means.places:
-        yield Fault(code="no_vector_tables", detail="the extension came after the store was made", fix=_INIT)
-    for name, place in means.places.items():
-        if not place.indexed:
-            yield Fault(code="no_vector_index", detail=f"{name} vectors have no index that can be used", fix=_INIT)
 
 
 async def _disagreements(desk: Desk) -> AsyncIterator[Fault]:
@@ -106,7 +94,3 @@ async def _disagreements(desk: Desk) -> AsyncIterator[Fault]:
 
 def _told(dimensions: int, indexed: bool) -> str:
     return f"{dimensions} dimensions, {'with an index' if indexed else 'without an index'}"
-
-
-def _number(version: str | None) -> tuple[int, ...]:
-    return tuple(int(part) for part in (version or "0").split(".") if part.isdigit())

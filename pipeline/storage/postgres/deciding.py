@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
@@ -56,7 +56,7 @@ class Decisions:
         self._org = identity.org
         self._of = org
         self.memories: dict[MemoryId, Known] = {}
-        self._first: dict[str, tuple[MemoryId, str, Receipt]] = {}
+        self._first: dict[tuple[str, str], tuple[MemoryId, str, Receipt]] = {}
         self._tombstones: set[str] = set()
         self._lowered: list[Record] = []
         self._told: list[tuple[Record, Receipt]] = []
@@ -72,22 +72,22 @@ class Decisions:
         passages: int,
         *,
         names: Sequence[MemoryId] = (),
-        keys: Sequence[str] = (),
+        keys: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """Waits for its turn among the writers of the org, then reads all that records, names and keys have to do with."""
+        """Waits for its turn among the writers of the org, then reads all that records, names and actors' keys have to do with."""
         of_records = (name for record in records for name in (record.id, *record.supersedes, *record.derived_from))
         wanted = list(dict.fromkeys([*names, *of_records]))
-        used = [*keys, *(record.key for record in records if record.key is not None)]
+        used = [*keys, *((record.actor, record.key) for record in records if record.key is not None)]
         places = list(dict.fromkeys(_place(record.label.shelf) for record in records))
         answers = await transaction.ask(
             [
-                self._command("lock", number=int.from_bytes(sha256(self._org.encode()).digest()[:8], signed=True)),
+                turn(self._desk, self._org),
                 self._command("numbers", memories=len(records), passages=passages, shelves=len(places)),
                 self._command("shelves_at", places=places),
                 self._command("memories_of", **names_of(wanted)),
                 self._command("passages_kept", **names_of(wanted)),
-                self._command("receipts_of", keys=list(map(spelled, used))),
-                self._command("tombstones_of", marks=[tombstone(self._of, key) for key in used]),
+                self._command("receipts_of", **used_by(used)),
+                self._command("tombstones_of", marks=[tombstone(self._of, *each) for each in used]),
             ]
         )
         numbers = [iter(numbers_of(each).tolist()) for each in answers.row(1)]
@@ -107,9 +107,10 @@ class Decisions:
             self.memories[MemoryId(Source(source), unspelled(name))] = known
             if known.was is not None:
                 self._shelves[place], self._vectors[known.was] = known.was, vectors
-        for key, source, name, digest, written, version in receipts:
+        for actor, key, source, name, digest, written, version in receipts:
             memory = MemoryId(Source(source), unspelled(name))
-            self._first[unspelled(key)] = memory, digest, Receipt(id=str(memory), written=Written(written), version=version)
+            receipt = Receipt(id=str(memory), written=Written(written), version=version)
+            self._first[unspelled(actor), unspelled(key)] = memory, digest, receipt
 
     def _known(self, source: str, row: Sequence[Any], standing: Mapping[tuple[int, bool], Sequence[tuple[int, list[str]]]]) -> Known:
         key, version, digest, superseded, approval, trust, shelf, scope, project, conversation = row
@@ -132,18 +133,21 @@ class Decisions:
         record = entry.record
         if not access.reaches(record.label.shelf):
             return refused(record.id, Refusal.NOT_AUTHORISED)
-        if record.key is not None and (first := self._first.get(record.key)) is not None:
+        if record.key is not None and (first := self._first.get((record.actor, record.key))) is not None:
             return first[2] if first[:2] == (record.id, record.digest) else refused(record.id, Refusal.KEY_CONFLICT)
-        if record.key is not None and tombstone(self._of, record.key) in self._tombstones:
+        if record.key is not None and tombstone(self._of, record.actor, record.key) in self._tombstones:
             return refused(record.id, Refusal.KEY_FORGOTTEN)
-        before = self.memories.get(record.id)
-        if record.id in hidden or (before is not None and not access.reaches(before.shelf)):
-            return refused(record.id, Refusal.NOT_AUTHORISED)
+        before = self._reached(record.id, access)
         if before is not None and before.digest == record.digest:
             return self._tell(record, Written.UNCHANGED, before.version)
         named = (*record.supersedes, *record.derived_from)
         if any(name == record.id or self._reached(name, access) is None for name in named):
             return refused(record.id, Refusal.UNKNOWN_REFERENCE)
+        if record.id in hidden or (before is None and record.id in self.memories):
+            # Only now: what is wrong with the write itself is told first, so that nobody learns from it what stands out of reach.
+            return refused(record.id, Refusal.NOT_AUTHORISED)
+        if before is not None and record.label.approval is Approval.APPROVED and self._out_of_its_own_place(before, record.supersedes):
+            return refused(record.id, Refusal.NOT_STANDING)
         parents = [self.memories[name] for name in record.derived_from]
         trust = lowest(record.trust, [parent.trust for parent in parents])
         return self._store(replace(entry, record=replace(record, trust=trust)) if parents else entry, before, access)
@@ -154,6 +158,10 @@ class Decisions:
             label = replace(entry.record.label, shelf=before.shelf)
             before.entry = replace(entry, record=replace(entry.record, label=label))
             self._indexed_again.add(entry.record.id)
+
+    def _out_of_its_own_place(self, known: Known, older: Iterable[MemoryId]) -> bool:
+        """Whether it would supersede what stands although it is superseded itself: then neither of the two would stand."""
+        return known.superseded and not all(self.memories[name].superseded for name in older)
 
     def _reached(self, name: MemoryId, access: Access) -> Known | None:
         known = self.memories.get(name)
@@ -193,7 +201,7 @@ class Decisions:
     def _tell(self, record: Record, written: Written, version: int) -> Receipt:
         receipt = Receipt(id=str(record.id), written=written, version=version)
         if record.key is not None:
-            self._first[record.key] = record.id, record.digest, receipt
+            self._first[record.actor, record.key] = record.id, record.digest, receipt
             self._told.append((record, receipt))
         return receipt
 
@@ -208,6 +216,16 @@ class Decisions:
 
     def _command(self, name: str, **values: Any) -> Command:
         return self._desk.command(name, org=self._org, **values)
+
+
+def used_by(keys: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Actors' keys as the arrays that statements take."""
+    return {"actors": [spelled(actor) for actor, _ in keys], "keys": [spelled(key) for _, key in keys]}
+
+
+def turn(desk: Desk, org: str) -> Command:
+    """Waits for its turn among the writers of an org, as it is spelled."""
+    return desk.command("lock", number=int.from_bytes(sha256(org.encode()).digest()[:8], signed=True))
 
 
 def names_of(names: Sequence[MemoryId]) -> dict[str, Any]:

@@ -14,10 +14,22 @@ from psycopg.pq.abc import PGresult
 from remit.pipeline.config import Postgres
 from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
 from remit.pipeline.storage.postgres import failures
-from remit.pipeline.storage.postgres.identity import READING, WRITING, Identity, Terms, confirmed, opening
+from remit.pipeline.storage.postgres.identity import (
+    OF_ORG,
+    READING,
+    WRITING,
+    Identity,
+    Regranted,
+    Terms,
+    confirmed,
+    lock_of_grants,
+    opening,
+    scopes_as,
+)
 from remit.pipeline.storage.postgres.line import OUT_OF_TIME, ROLLBACK, Answers, Line
 from remit.pipeline.storage.postgres.means import Means
 from remit.pipeline.storage.postgres.pool import Pool
+from remit.pipeline.storage.postgres.rows import unspelled
 from remit.pipeline.storage.postgres.statements import Command, Statement
 
 GRACE = 0.1
@@ -77,7 +89,6 @@ class Transaction:
         self._host = host
         self._begun = False
         self._looking_since = -inf
-        self._looks: dict[str, Command] = {}
 
     @property
     def line(self) -> Line:
@@ -103,8 +114,8 @@ class Transaction:
             return await self._go_on(commands)
         self._begun = True
         first = self._first()
-        if self._begin == WRITING and len(self._looks) > 1:
-            # Before anything is written it must be known to be safe.
+        if self._begin == WRITING and any(name not in ("", "who") for name, _ in first):
+            # Before anything is written it must be known to be safe, and granted.
             begun = await self._begin_with(first, [])
             return begun if begun.failure is not None else await self._go_on(commands)
         return await self._begin_with(first, commands)
@@ -115,32 +126,49 @@ class Transaction:
             raise StorageUnavailable(failures.LOST)
         return await self._line.exchange(commands, until=self._until + GRACE)
 
-    async def _begin_with(self, first: Sequence[Command], commands: Sequence[Command]) -> Answers:
-        answers = await self._line.exchange([*first, *commands], until=self._until + GRACE)
+    async def _begin_with(self, first: Sequence[tuple[str, Command]], commands: Sequence[Command]) -> Answers:
+        answers = await self._line.exchange([*(command for _, command in first), *commands], until=self._until + GRACE)
         begun, answers.results = answers.results[: len(first)], answers.results[len(first) :]
-        self._look(begun[len(first) - len(self._looks) :])
+        for (name, _), result in zip(first, begun, strict=False):
+            self._look(name, result)
         if len(begun) < len(first) and answers.failure is None:
             raise StorageUnavailable(failures.LOST)
         return answers
 
-    def _first(self) -> list[Command]:
+    def _first(self) -> list[tuple[str, Command]]:
+        """The statements it begins with, each under the name of what its answer is looked at for, if anything."""
         desk = self._desk
         self._terms = Terms(role=None if self._host else desk.role, vectors_in=desk.means.schema)
         seconds, now = self._until - anyio.current_time(), anyio.current_time()
-        self._looks = {"who": desk.command("who")}
+        looks = {"who": desk.command("who")}
         if not self._host and now - self._line.checked >= desk.settings.safety_seconds:
             self._looking_since = now
-            self._looks["hazards"] = desk.command("hazards", may_log_in=desk.settings.profile == "cluster")
-            self._looks |= {name: desk.command(name) for name in ("changed_policies", "means")}
-        return [*opening(self._line, self._begin, self._identity, self._terms, max(0.001, seconds)), *self._looks.values()]
+            looks["hazards"] = desk.command("hazards", may_log_in=desk.settings.profile == "cluster")
+            looks |= {name: desk.command(name) for name in ("changed_policies", "means")}
+        begin = opening(self._line, self._begin, self._identity, self._terms, max(0.001, seconds))
+        return [*(("", each) for each in begin), *self._grants(), *looks.items()]
 
-    def _look(self, told: Sequence[PGresult]) -> None:
-        """Sees on whose behalf this is, and whether it is safe when that was asked, as far as the answers go."""
-        for name, result in zip(self._looks, told, strict=False):
-            if name == "who":
-                confirmed([result.get_value(0, column) for column in range(3)], self._identity, self._terms)
-            elif name == "means":
-                self._desk.means = Means.told(result.get_value(0, 0))
-                self._line.checked = self._looking_since
-            elif (hazards := result.get_value(0, 0)) is not None:
-                raise UnsafeStorage("; ".join(json.loads(hazards)) + ".")
+    def _grants(self) -> list[tuple[str, Command]]:
+        """What looks up again what the actor is granted, where the store keeps that: for a moment as all of the org, which alone may.
+
+        Who writes keeps it from being revoked until the end; who reads does so at the one moment of the whole transaction.
+        """
+        desk, identity = self._desk, self._identity
+        if identity.actor is None:
+            return []
+        number = lock_of_grants(identity.org, identity.actor)
+        lock = [("", desk.command("lock_shared", number=number))] if self._begin == WRITING else []
+        left = desk.command("left_of_grants", org=identity.org, actor=identity.actor, granted=list(identity.granted))
+        return [("", OF_ORG), *lock, ("grants", left), ("", scopes_as(self._line, identity.scopes))]
+
+    def _look(self, name: str, told: PGresult) -> None:
+        """Sees on whose behalf this is, whether that is still granted, and whether it is safe when that was asked."""
+        if name == "who":
+            confirmed([told.get_value(0, column) for column in range(3)], self._identity, self._terms)
+        elif name == "grants" and (left := told.get_value(0, 0)) is not None:
+            raise Regranted([unspelled(scope) for scope in json.loads(left)])
+        elif name == "means":
+            self._desk.means = Means.told(told.get_value(0, 0))
+            self._line.checked = self._looking_since
+        elif name in ("hazards", "changed_policies") and (hazards := told.get_value(0, 0)) is not None:
+            raise UnsafeStorage("; ".join(json.loads(hazards)) + ".")

@@ -35,6 +35,14 @@ _SENTENCES = {
     "XX": "Its data is damaged: see its log.",
 }
 
+
+class InTheWay(StorageUnavailable):
+    """The store cannot be used now.
+
+    Somebody else's locks were in the way, as in a deadlock: all of the transaction was taken back, and may be begun anew.
+    """
+
+
 _NOT_CONNECTED = (
     (("password", "authentication", "pg_hba", "certificate", "role "), "It refused the login: look at user and password."),
     (("database ",), "The database is not there: create it, or look at its name."),
@@ -45,15 +53,17 @@ _FULL = ("too many clients", "too many connections", "connection slots", "connec
 
 def told(sqlstate: str) -> StorageUnavailable:
     """The error for what a statement ran into, by its SQLSTATE or the class of that."""
+    kind = InTheWay if sqlstate[:2] == IN_THE_WAY else StorageUnavailable
     for known in (sqlstate, sqlstate[:2]):
         if known in _SENTENCES:
-            return StorageUnavailable(_SENTENCES[known])
+            return kind(_SENTENCES[known])
     return StorageUnavailable(f"Postgres reported {sqlstate or 'a fault'}.")
 
 
 def unwritten(sqlstate: str) -> StorageUnavailable:
     """The same of a write, whose caller wants to know that nothing of it was kept."""
-    return StorageUnavailable(f"{told(sqlstate).fact} Nothing was written.")
+    error = told(sqlstate)
+    return type(error)(f"{error.fact} Nothing was written.")
 
 
 def not_connected(message: str) -> RemitError:

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from math import ceil
+from typing import TypeVar
 
 from remit.pipeline.errors import UnsafeStorage
 from remit.pipeline.storage.postgres.line import Line
-from remit.pipeline.storage.postgres.rows import scopes_setting, spelled
+from remit.pipeline.storage.postgres.rows import EVERY, SEPARATOR, scopes_setting, spelled
 from remit.pipeline.storage.postgres.statements import Command, plain
 from remit.stages.access import Access
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """An org and the setting app.scopes. Nobody in particular has neither, and no policy lets anything of a tenant through for nobody."""
+    """An org and the setting app.scopes. Nobody in particular has neither, and no policy lets anything of a tenant through for nobody.
+
+    `actor` is whose grants are to be looked up again in the transaction; None for who was granted elsewhere what `granted` lists.
+    """
 
     org: str
     scopes: str
+    actor: str | None = None
+    granted: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, access: Access) -> Identity:
         """Raises `UnsafeStorage` for an access to no org: it would leave the identity open."""
         if not access.org:
             raise UnsafeStorage("The identity is open: no org was given.")
-        return cls(spelled(access.org), scopes_setting(access.granted))
+        if not access.kept:
+            return cls(spelled(access.org), scopes_setting(access.granted))
+        granted = (EVERY,) if access.granted is None else tuple(sorted(map(spelled, access.granted)))
+        return cls(spelled(access.org), scopes_setting(access.granted), spelled(access.actor), granted)
 
     @classmethod
     def of_org(cls, org: str) -> Identity:
@@ -34,6 +46,23 @@ class Identity:
 
 
 NOBODY = Identity("", "")
+
+
+class Regranted(Exception):
+    """An actor is granted less now than the access says, of which nothing was used: these scopes are left."""
+
+    def __init__(self, left: Sequence[str]) -> None:
+        super().__init__()
+        self.left = left
+
+
+async def as_granted(access: Access, work: Callable[[Access], Awaitable[T]]) -> T:
+    """What `work` makes of the access, of as much as its own transaction finds granted. Each time is with less, so this ends."""
+    while True:
+        try:
+            return await work(access)
+        except Regranted as told:
+            access = access.left(told.left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +78,9 @@ class Terms:
         return ", ".join(f'"{schema}"' for schema in ("pg_catalog", *([self.vectors_in] if self.vectors_in else ()), "pg_temp"))
 
 
+OF_ORG = plain("SET LOCAL app.scopes = '*'")
+"""From here on a transaction sees all of its org: for what must reach rows that the caller does not see, and tells nothing of them."""
+
 READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
@@ -62,9 +94,18 @@ def opening(line: Line, begin: str, identity: Identity, terms: Terms, seconds: f
         *([plain(f'SET LOCAL ROLE "{terms.role}"')] if terms.role is not None else []),
         plain(f"SET LOCAL search_path = {terms.path}"),
         plain(f"SET LOCAL app.org = {line.literal(identity.org)}"),
-        plain(f"SET LOCAL app.scopes = {line.literal(identity.scopes)}"),
+        scopes_as(line, identity.scopes),
         *(_PLANNED_ONCE if begin == READING else []),
     ]
+
+
+def lock_of_grants(org: str, actor: str) -> int:
+    """The number of the lock that who writes by an actor's grants shares, and who revokes one has alone; the names as they are spelled."""
+    return int.from_bytes(sha256(f"{org}{SEPARATOR}{actor}".encode()).digest()[:8], signed=True)
+
+
+def scopes_as(line: Line, scopes: str) -> Command:
+    return plain(f"SET LOCAL app.scopes = {line.literal(scopes)}")
 
 
 # The statements that read are written so that one plan, by the indexes, is right for every org. The planner would make a new one each time,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from remit.pipeline.storage.entry import (
@@ -23,10 +24,10 @@ from remit.pipeline.storage.entry import (
 )
 from remit.pipeline.storage.postgres import failures
 from remit.pipeline.storage.postgres.batch import Batch
-from remit.pipeline.storage.postgres.deciding import Known, keys_of, names_of
+from remit.pipeline.storage.postgres.deciding import Known, keys_of, names_of, used_by
 from remit.pipeline.storage.postgres.desk import Desk, Transaction
-from remit.pipeline.storage.postgres.identity import Identity
-from remit.pipeline.storage.postgres.recording import OF_ORG, Write
+from remit.pipeline.storage.postgres.identity import OF_ORG, Identity, as_granted
+from remit.pipeline.storage.postgres.recording import Write
 from remit.pipeline.storage.postgres.rows import (
     DISPUTES,
     SUPERSEDES,
@@ -39,7 +40,7 @@ from remit.pipeline.storage.postgres.rows import (
     with_references,
 )
 from remit.pipeline.storage.postgres.statements import Command
-from remit.pipeline.storage.postgres.writing import COMMIT
+from remit.pipeline.storage.postgres.writing import COMMIT, anew
 from remit.stages.access import Access, Approval
 from remit.stages.evidence import MemoryId
 from remit.stages.request import Source
@@ -47,6 +48,10 @@ from remit.stages.request import Source
 
 async def change(desk: Desk, changes: Sequence[Change], access: Access) -> list[Receipt]:
     """One after the other, for one may be about what another changed; all in one transaction."""
+    return await anew(partial(_change, desk, changes, access))
+
+
+async def _change(desk: Desk, changes: Sequence[Change], access: Access) -> list[Receipt]:
     async with desk.writing(Identity.of(access)) as transaction:
         receipts = [await Living(desk, access).change(transaction, each) for each in changes]
         await transaction.ask([COMMIT])
@@ -54,6 +59,10 @@ async def change(desk: Desk, changes: Sequence[Change], access: Access) -> list[
 
 
 async def forget(desk: Desk, what: Forgetting, access: Access, *, dry_run: bool) -> Forgotten:
+    return await anew(partial(_forget, desk, what, access, dry_run=dry_run))
+
+
+async def _forget(desk: Desk, what: Forgetting, access: Access, *, dry_run: bool) -> Forgotten:
     async with desk.writing(Identity.of(access)) as transaction:
         done = await Living(desk, access).forget(transaction, what, dry_run=dry_run)
         if not dry_run:
@@ -63,6 +72,17 @@ async def forget(desk: Desk, what: Forgetting, access: Access, *, dry_run: bool)
 
 async def imported(desk: Desk, wholes: Sequence[Whole], access: Access) -> list[Receipt]:
     """A value that the database cannot take costs its own memory alone, and so does a name that one stands under out of reach."""
+    written = await anew(partial(_imported, desk, wholes, access))
+    if not isinstance(written, str):
+        return written
+    if len(wholes) > 1:
+        return [receipt for each in wholes for receipt in await as_granted(access, partial(imported, desk, [each]))]
+    codes = {failures.TAKEN: Refusal.NOT_AUTHORISED, "54": Refusal.TOO_LARGE}
+    return [refused(wholes[0].entry.record.id, codes.get(written) or codes.get(written[:2], Refusal.INVALID))]
+
+
+async def _imported(desk: Desk, wholes: Sequence[Whole], access: Access) -> list[Receipt] | str:
+    """The receipts, or the SQLSTATE of what lies in one of the memories."""
     async with desk.writing(Identity.of(access)) as transaction:
         life = Living(desk, access)
         receipts = await life.imported(transaction, wholes)
@@ -71,11 +91,7 @@ async def imported(desk: Desk, wholes: Sequence[Whole], access: Access) -> list[
         return receipts
     if failure.sqlstate[:2] not in failures.UNFIT and failure.sqlstate != failures.TAKEN:
         raise failures.unwritten(failure.sqlstate)
-    if len(wholes) > 1:
-        return [receipt for each in wholes for receipt in await imported(desk, [each], access)]
-    codes = {failures.TAKEN: Refusal.NOT_AUTHORISED, "54": Refusal.TOO_LARGE}
-    code = codes.get(failure.sqlstate) or codes.get(failure.sqlstate[:2], Refusal.INVALID)
-    return [refused(wholes[0].entry.record.id, code)]
+    return failure.sqlstate
 
 
 class Living(Write):
@@ -130,7 +146,7 @@ class Living(Write):
 
     async def imported(self, transaction: Transaction, wholes: Sequence[Whole]) -> list[Receipt]:
         records = [whole.entry.record for whole in wholes]
-        keys = [each.key for whole in wholes for each in whole.keys]
+        keys = [(each.actor, each.key) for whole in wholes for each in whole.keys]
         await self.look(transaction, records, sum(len(whole.entry.passages) for whole in wholes), keys=keys)
         here = await self._wholes(transaction, [record.id for record in records if record.id in self.memories])
         return [self._import(whole, here) for whole in wholes]
@@ -146,9 +162,9 @@ class Living(Write):
             told = Receipt(id=str(record.id), written=Written.UNCHANGED, version=before.version)
             return told if alike(here[record.id], whole) else refused(record.id, Refusal.OTHER_CONTENT)
         for each in whole.keys:
-            if each.key in self._first:
+            if (each.actor, each.key) in self._first:
                 return refused(record.id, Refusal.KEY_CONFLICT)
-            if tombstone(self._of, each.key) in self._tombstones:
+            if tombstone(self._of, each.actor, each.key) in self._tombstones:
                 return refused(record.id, Refusal.KEY_FORGOTTEN)
         parents = [parent.trust for name in record.derived_from if (parent := self._reached(name, access)) is not None]
         entry = replace(whole.entry, record=replace(record, trust=lowest(record.trust, parents)))
@@ -158,8 +174,8 @@ class Living(Write):
         here[record.id] = replace(whole, entry=replace(entry, passages=()))
         for each in whole.keys:
             receipt = Receipt(id=str(record.id), written=each.written, version=each.version)
-            self._first[each.key] = record.id, each.digest, receipt
-            self._told.append((replace(record, key=each.key, digest=each.digest), receipt))
+            self._first[each.actor, each.key] = record.id, each.digest, receipt
+            self._told.append((replace(record, actor=each.actor, key=each.key, digest=each.digest), receipt))
         return Receipt(id=str(record.id), written=Written.STORED, version=whole.version)
 
     async def _approve(self, transaction: Transaction, memory: Known, change: Change) -> tuple[Written, list[Command]] | Refusal:
@@ -171,6 +187,8 @@ class Living(Write):
         await self._also(transaction, [name for name in older if name not in self.memories])
         if any(self._reached(name, self._access) is None for name in older):
             return Refusal.UNKNOWN_REFERENCE
+        if self._out_of_its_own_place(memory, older):
+            return Refusal.NOT_STANDING
         label = replace(change.entry.record.label, approval=Approval.APPROVED, shelf=memory.shelf)
         memory.entry = replace(change.entry, record=replace(change.entry.record, label=label))
         self._indexed_again.add(change.id)
@@ -260,14 +278,15 @@ class Living(Write):
 
     async def _take_out(self, transaction: Transaction, chosen: Mapping[MemoryId, Known]) -> None:
         keys = keys_of([memory.key for memory in chosen.values()])
-        used = json.loads((await transaction.ask([self._command("keys_of", memories=keys)])).value(0) or b"[]")
-        marks = [tombstone(self._of, unspelled(key)) for key in used]
+        told = json.loads((await transaction.ask([self._command("keys_of", memories=keys)])).value(0) or b"[]")
+        used = [(unspelled(actor), unspelled(key)) for actor, key in told]
+        marks = [tombstone(self._of, actor, key) for actor, key in used]
         gone = (*self._indexes(), "drop_passages", "drop_tags", "drop_past", "drop_derived", "drop_memories")
         shelves = keys_of(sorted({memory.was for memory in chosen.values() if memory.was is not None}))
         await transaction.ask(
             [
                 self._command("add_tombstones", marks=marks),
-                self._command("drop_receipts", keys=used),
+                self._command("drop_receipts", **used_by(used)),
                 *(self._command(name, memories=keys) for name in gone),
                 *self._counts(Batch(self._desk, self._org, []), chosen.values()),
                 self._command("drop_shelves", on_shelf=shelves),

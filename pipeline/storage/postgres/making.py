@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import anyio.to_thread
@@ -20,6 +22,7 @@ from remit.pipeline.storage.postgres import failures
 from remit.pipeline.storage.postgres.line import address_of
 
 SIGNATURE = "analyser"
+IDENTITY = "identity"
 
 _HERE = Path(__file__).parent
 _LOCK = 0x52656D6974
@@ -32,6 +35,20 @@ class Made:
 
     migrations: tuple[str, ...]
     for_dba: str
+
+
+_BROKEN = """
+    SELECT x.relname FROM pg_index AS i JOIN pg_class AS x ON x.oid = i.indexrelid
+    WHERE x.relnamespace = 'remit'::regnamespace AND NOT (i.indisvalid AND i.indisready)
+        AND NOT EXISTS (SELECT 1 FROM pg_constraint AS c WHERE c.conindid = x.oid)
+"""
+_INDEX = re.compile(r"^CREATE INDEX (\w+) ON [^;]*;", re.MULTILINE)
+
+
+def indexes_made() -> Mapping[str, str]:
+    """The indexes that migrations make, beside those of keys and of vectors, each with its statement."""
+    texts = (each.sql for each in migrations.read(_HERE / "migrations"))
+    return {found[1]: found[0] for text in texts for found in _INDEX.finditer(text)}
 
 
 async def made(dsn: str, settings: Postgres, signature: str, *, semantic_dimensions: int) -> Made:
@@ -54,6 +71,7 @@ def _made(dsn: str, settings: Postgres, signature: str, semantic_dimensions: int
             raise ConfigError("The database does not hold all texts: make one with the encoding UTF8.")
         for_dba = making.prepared()
         done = making.migrated(signature)
+        making.indexes()
         making.vectors(semantic_dimensions)
         making.authority()
         db.commit()
@@ -94,8 +112,18 @@ class _Making:
             self._script(each.sql)
             self._db.execute("INSERT INTO remit.migration VALUES (%s, %s, %s)", [each.number, each.name, each.checksum])
         if not applied:
-            self._db.execute("INSERT INTO remit.setting VALUES (%s, %s)", [SIGNATURE, signature])
+            settings = [(SIGNATURE, signature), (IDENTITY, token_hex(16))]
+            self._db.cursor().executemany("INSERT INTO remit.setting VALUES (%s, %s)", settings)
         return tuple(each.name for each in done)
+
+    def indexes(self) -> None:
+        """Indexes that are gone, and those that were left half made, are made again."""
+        for (name,) in self._db.execute(_BROKEN).fetchall():
+            self._db.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier("remit", name)))
+        there = {name for (name,) in self._db.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'remit'").fetchall()}
+        for name, statement in indexes_made().items():
+            if name not in there:
+                self._script(statement)
 
     def vectors(self, semantic_dimensions: int) -> None:
         """The tables of vectors, when the extension is there. Longer ones than before get a new table while the old is empty."""

@@ -36,13 +36,19 @@ SETTINGS = 4
 FLOAT32_ERROR = 5e-5
 """More than a cosine computed in float32 is off by; what is further away than this from the cut cannot have belonged above it."""
 
+HALF_ERROR = 2e-3
+"""More than a cosine is off by when the probe was rounded to half precision, too."""
+
 _SOURCES = tuple(Source)
 _SENT = {"local": vector, "semantic": halfvec}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """One look for the nearest of a source: by which route, in which table, among how many vectors, and how many to bring."""
+    """One look for the nearest of a source: by which route, in which table, among how many vectors, and how many to bring.
+
+    A `whole` one brings all that are near enough to be proposed, of no more than may be brought, and counts the rest.
+    """
 
     place: int
     probe: Probe
@@ -51,10 +57,11 @@ class Look:
     table: str
     vectors: int
     most: int
+    whole: bool = False
 
     @property
-    def way(self) -> tuple[int, Source, Route]:
-        return self.place, self.source, self.route
+    def way(self) -> tuple[int, Source, Route, bool]:
+        return self.place, self.source, self.route, self.whole
 
     @property
     def approximate(self) -> bool:
@@ -67,6 +74,7 @@ def looks(
     """The looks that these probes need, given how many vectors of each source and space are in scope.
 
     Few are compared one by one, and so is what passes filters; many by the index, and where there is none those that were written last.
+    Where all may be brought, those that could not be proposed are only counted.
     """
     found = []
     for place, probe in enumerate(probes):
@@ -77,7 +85,8 @@ def looks(
             if vectors := counts.get((source, probe.space), 0):
                 exact = filtered or vectors <= settings.exact_rows
                 route = EXACT[probe.lane] if exact else APPROXIMATE[probe.lane] if means.places[table].indexed else Route.RECENT
-                found.append(Look(place, probe, source, route, table, vectors, rows + settings.vector_slack))
+                whole = vectors <= rows and not filtered and exact
+                found.append(Look(place, probe, source, route, table, vectors, rows + settings.vector_slack, whole))
     return found
 
 
@@ -116,6 +125,7 @@ def commands(
         "probe": _SENT[look.table](look.probe.vector, means.places[look.table].dimensions),
         "most": look.most,
         "room": settings.exact_rows,
+        "farthest": 1.0 - look.probe.least + (FLOAT32_ERROR if look.table == "local" else HALF_ERROR),
     }
     if look.route is Route.RECENT:
         return [sql[f"recent_{look.table}"].given(given)]
@@ -123,21 +133,35 @@ def commands(
         return [*_scanning(settings), sql[f"approximate_{look.table}{of_org}"].given(given)]
     if values.get("eligible") is not None:
         return [sql[f"eligible_{look.table}"].given(given)]
-    return [sql[f"nearest_{look.table}{of_org}"].given(given)]
+    return [sql[f"{'whole' if look.whole else 'nearest'}_{look.table}{of_org}"].given(given)]
 
 
 def kept(look: Look, result: PGresult, rows: int, length: int) -> tuple[Neighbours | None, Look | None]:
     """The nearest `rows` of what a look brought, with all ties, and the look that has to follow when that was too little."""
+    if look.whole:
+        return _of_whole(look, result, length), None
     keys = numbers_of(result.get_value(0, 0))
     if not keys.size:
         return None, _exact(look) if look.approximate else None
-    packed, dimensions = result.get_value(0, 1), look.probe.vector.size
-    found = vectors_of(packed, dimensions) if look.table == "local" else halfvecs_of(packed, length, dimensions)
+    found = _vectors(look, result.get_value(0, 1), length)
     near, enough = _cut(similarities(look.probe.vector, found), rows) if keys.size > rows else (np.arange(keys.size), True)
     near = near[np.argsort(keys[near])]
     more = keys.size > near.size or (look.route is not EXACT[look.probe.lane] and look.vectors > near.size)
     following = _following(look, keys.size, enough=enough)
     return Neighbours(look.route, look.probe.lane, look.source, keys[near], found[near], more=more), following
+
+
+def _of_whole(look: Look, result: PGresult, length: int) -> Neighbours | None:
+    counted, keys = int.from_bytes(result.get_value(0, 0) or b""), numbers_of(result.get_value(0, 1))
+    if not counted:
+        return None
+    order, found = np.argsort(keys), _vectors(look, result.get_value(0, 2), length)
+    return Neighbours(look.route, look.probe.lane, look.source, keys[order], found[order], weaker=counted - keys.size)
+
+
+def _vectors(look: Look, packed: bytes | None, length: int) -> NDArray[np.float32]:
+    dimensions = look.probe.vector.size
+    return vectors_of(packed, dimensions) if look.table == "local" else halfvecs_of(packed, length, dimensions)
 
 
 def _cut(likeness: NDArray[np.float64], rows: int) -> tuple[NDArray[np.intp], bool]:

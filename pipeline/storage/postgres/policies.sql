@@ -35,7 +35,7 @@ BEGIN
     FOR name IN
         SELECT c.relname FROM pg_catalog.pg_class AS c
         WHERE c.relnamespace = 'remit'::regnamespace AND c.relkind = 'r'
-            AND c.relname IN ('memory', 'past', 'derived', 'tag', 'passage', 'posting', 'vocabulary', 'phrase', 'vector_local', 'vector_semantic')
+            AND c.relname IN ('memory', 'past', 'derived', 'tag', 'passage', 'posting', 'vocabulary', 'phrase', 'loan', 'vector_local', 'vector_semantic')
     LOOP
         EXECUTE format($policy$
             CREATE POLICY own ON remit.%I USING (
@@ -69,6 +69,12 @@ CREATE POLICY own ON remit.tenant USING (
     org = nullif(current_setting('app.org', true), '') AND nullif(current_setting('app.scopes', true), '') IS NOT NULL
 );
 
+-- root
+-- So do the folders in which its files may be read.
+CREATE POLICY own ON remit.root USING (
+    org = nullif(current_setting('app.org', true), '') AND nullif(current_setting('app.scopes', true), '') IS NOT NULL
+);
+
 -- grants
 -- Grants are looked up and changed by who holds all of the org.
 CREATE POLICY own ON remit.grants USING (
@@ -82,8 +88,6 @@ CREATE POLICY host ON remit.setting TO CURRENT_USER USING (true);
 CREATE POLICY host ON remit.migration TO CURRENT_USER USING (true);
 CREATE POLICY told ON remit.setting FOR SELECT USING (true);
 CREATE POLICY told ON remit.migration FOR SELECT USING (true);
-CREATE POLICY told ON remit.root FOR SELECT USING (true);
-CREATE POLICY added ON remit.root FOR INSERT WITH CHECK (true);
 
 -- force
 -- Row security everywhere, for the owner too.
@@ -106,7 +110,8 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA remit TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA remit TO %I', role);
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON remit.setting, remit.migration FROM %I', role);
-    EXECUTE format('REVOKE UPDATE, DELETE ON remit.root, remit.tenant FROM %I', role);
+    EXECUTE format('REVOKE UPDATE, DELETE ON remit.tenant FROM %I', role);
+    EXECUTE format('REVOKE UPDATE ON remit.root FROM %I', role);
     EXECUTE format('GRANT USAGE ON ALL SEQUENCES IN SCHEMA remit TO %I', role);
 END
 $$;

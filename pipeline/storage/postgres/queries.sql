@@ -13,7 +13,14 @@ SELECT EXISTS (SELECT 1 FROM remit.shelf) OR EXISTS (SELECT 1 FROM remit.memory)
     OR EXISTS (SELECT 1 FROM remit.posting) OR EXISTS (SELECT 1 FROM remit.vocabulary) OR EXISTS (SELECT 1 FROM remit.phrase)
     OR EXISTS (SELECT 1 FROM remit.tag) OR EXISTS (SELECT 1 FROM remit.receipt) OR EXISTS (SELECT 1 FROM remit.grants)
     OR EXISTS (SELECT 1 FROM remit.past) OR EXISTS (SELECT 1 FROM remit.derived) OR EXISTS (SELECT 1 FROM remit.tombstone)
-    OR EXISTS (SELECT 1 FROM remit.tenant);
+    OR EXISTS (SELECT 1 FROM remit.tenant) OR EXISTS (SELECT 1 FROM remit.loan);
+
+-- left_of_grants
+-- NULL while an actor is granted all that is listed ('*' stands for all of its org); else what is left to it, as JSON.
+WITH held AS (SELECT g.scope FROM remit.grants AS g WHERE g.org = :org AND g.actor = :actor)
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM held WHERE scope = '*') AND EXISTS (
+    SELECT w.scope COLLATE "C" FROM unnest(:granted::text[]) AS w(scope) WHERE w.scope <> 'global' EXCEPT SELECT scope FROM held
+) THEN coalesce((SELECT json_agg(scope) FROM held), '[]'::json)::text END;
 
 -- reached_of_all
 -- The shelves in reach of an access to every scope of its org, as JSON: [id, source, passages, words, vectors] of each.
@@ -157,6 +164,54 @@ SELECT least(:most, (
         LIMIT :most
     ) AS d
 ));
+
+-- whole_local
+-- All vectors of a source in scope, each compared: how many, and those at most :farthest from the probe. No order, and no index.
+SELECT count(*), array_agg(n.passage) FILTER (WHERE n.near), string_agg(n.exact, '') FILTER (WHERE n.near)
+FROM (
+    SELECT v.passage, v.exact, (v.embedding <=> :probe::vector) <= :farthest::float8 AS near
+    FROM remit.vector_local AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    OFFSET 0
+) AS n;
+
+-- whole_local_of_org
+-- The same for all of an org.
+SELECT count(*), array_agg(n.passage) FILTER (WHERE n.near), string_agg(n.exact, '') FILTER (WHERE n.near)
+FROM (
+    SELECT v.passage, v.exact, (v.embedding <=> :probe::vector) <= :farthest::float8 AS near
+    FROM remit.vector_local AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    OFFSET 0
+) AS n;
+
+-- whole_semantic
+-- All vectors of a source in scope, each compared: how many, and those at most :farthest from the probe. No order, and no index.
+SELECT count(*), array_agg(n.passage) FILTER (WHERE n.near), string_agg(halfvec_send(n.embedding), '') FILTER (WHERE n.near)
+FROM (
+    SELECT v.passage, v.embedding, (v.embedding <=> :probe::halfvec) <= :farthest::float8 AS near
+    FROM remit.vector_semantic AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source AND v.shelf = ANY (:shelves::bigint[])
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    OFFSET 0
+) AS n;
+
+-- whole_semantic_of_org
+-- The same for all of an org.
+SELECT count(*), array_agg(n.passage) FILTER (WHERE n.near), string_agg(halfvec_send(n.embedding), '') FILTER (WHERE n.near)
+FROM (
+    SELECT v.passage, v.embedding, (v.embedding <=> :probe::halfvec) <= :farthest::float8 AS near
+    FROM remit.vector_semantic AS v
+    WHERE v.org = :org AND v.space = :space AND v.source = :source
+        AND NOT v.superseded AND v.dimensions = :dimensions
+        AND (v.valid_from IS NULL OR v.valid_from <= :now) AND (v.valid_until IS NULL OR :now < v.valid_until)
+    OFFSET 0
+) AS n;
 
 -- nearest_local
 -- The :most nearest to the probe of all vectors of a source in scope: an exact pass, for `+ 0` keeps the planner off the index.
@@ -493,6 +548,10 @@ CROSS JOIN LATERAL (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.
 -- One writer an org at a time; the number is a hash of the org.
 SELECT pg_advisory_xact_lock(:number);
 
+-- lock_shared
+-- Waits for its turn behind who has the lock alone, and beside all who share it.
+SELECT pg_advisory_xact_lock_shared(:number);
+
 -- numbers
 -- Numbers that no memory, passage and shelf ever had.
 SELECT
@@ -531,10 +590,10 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key OFFSET 0) AS p;
 
 -- receipts_of
--- What became of the first writes with these keys: [key, source, id, digest, written, version] of each.
-SELECT json_agg(json_build_array(r.key, r.source, r.id, r.digest, r.written, r.version))
-FROM remit.receipt AS r
-WHERE r.org = :org AND r.key = ANY (:keys::text[]);
+-- What became of the actors' first writes with these keys: [actor, key, source, id, digest, written, version] of each.
+SELECT json_agg(json_build_array(r.actor, r.key, r.source, r.id, r.digest, r.written, r.version))
+FROM unnest(:actors::text[], :keys::text[]) AS w(actor, key)
+CROSS JOIN LATERAL (SELECT r.* FROM remit.receipt AS r WHERE r.org = :org AND r.actor = w.actor AND r.key = w.key OFFSET 0) AS r;
 
 -- tombstones_of
 -- Which of these keys, as hashes, were forgotten.
@@ -638,10 +697,10 @@ INSERT INTO remit.tag (org, memory, tag, shelf)
 SELECT DISTINCT :org, w.* FROM unnest(:memories::bigint[], :tags::text[], :on_shelf::bigint[]) AS w;
 
 -- add_receipts
--- What became of the first writes with keys.
-INSERT INTO remit.receipt (org, key, source, id, digest, written, version)
+-- What became of the actors' first writes with keys.
+INSERT INTO remit.receipt (org, actor, key, source, id, digest, written, version)
 SELECT :org, w.* FROM unnest(
-    :keys::text[], :sources_of::text[], :ids::text[], :digests::text[], :written::text[], :versions::bigint[]
+    :actors::text[], :keys::text[], :sources_of::text[], :ids::text[], :digests::text[], :written::text[], :versions::bigint[]
 ) AS w;
 
 -- count_on_shelves
@@ -880,8 +939,8 @@ WHERE p.org = :org AND p.memory = ANY (:memories::bigint[]) AND p.digest <> '' A
 DELETE FROM remit.past WHERE org = :org AND memory = ANY (:memories::bigint[]) AND digest <> '' AND actor = :actor;
 
 -- keys_of
--- The keys that memories were written with.
-SELECT json_agg(r.key)
+-- The keys that memories were written with: [actor, key] of each.
+SELECT json_agg(json_build_array(r.actor, r.key))
 FROM remit.memory AS m JOIN remit.receipt AS r ON r.org = :org AND r.source = m.source AND r.id = m.id
 WHERE m.org = :org AND m.key = ANY (:memories::bigint[]);
 
@@ -891,7 +950,8 @@ INSERT INTO remit.tombstone (org, mark) SELECT :org, w.mark FROM unnest(:marks::
 
 -- drop_receipts
 -- Removes what became of keys.
-DELETE FROM remit.receipt WHERE org = :org AND key = ANY (:keys::text[]);
+DELETE FROM remit.receipt AS r USING unnest(:actors::text[], :keys::text[]) AS w(actor, key)
+WHERE r.org = :org AND r.actor = w.actor AND r.key = w.key;
 
 -- drop_past
 -- Removes the histories of memories.
@@ -934,7 +994,7 @@ CROSS JOIN LATERAL (
     FROM remit.past AS p WHERE p.org = :org AND p.memory = m.key
 ) AS h
 CROSS JOIN LATERAL (
-    SELECT json_agg(json_build_array(r.key, r.digest, r.written, r.version) ORDER BY r.key) AS keys
+    SELECT json_agg(json_build_array(r.actor, r.key, r.digest, r.written, r.version) ORDER BY r.key, r.actor) AS keys
     FROM remit.receipt AS r WHERE r.org = :org AND r.source = m.source AND r.id = m.id
 ) AS k
 WHERE s.source IN (SELECT unnest(:sources::text[]))
@@ -974,9 +1034,132 @@ CROSS JOIN LATERAL (
     FROM remit.past AS p WHERE p.org = :org AND p.memory = m.key
 ) AS h
 CROSS JOIN LATERAL (
-    SELECT json_agg(json_build_array(r.key, r.digest, r.written, r.version) ORDER BY r.key) AS keys
+    SELECT json_agg(json_build_array(r.actor, r.key, r.digest, r.written, r.version) ORDER BY r.key, r.actor) AS keys
     FROM remit.receipt AS r WHERE r.org = :org AND r.source = m.source AND r.id = m.id
 ) AS k;
+
+-- spaces
+-- How many vectors of each space stand on shelves in reach at every time, as JSON.
+SELECT json_object_agg(c.space, c.vectors)
+FROM (
+    SELECT e.key AS space, sum(e.value::bigint)::bigint AS vectors
+    FROM remit.shelf AS s CROSS JOIN LATERAL json_each_text(s.vectors::json) AS e
+    WHERE s.org = :org
+        AND s.source IN (SELECT unnest(:sources::text[]))
+        AND (:granted::text[] IS NULL OR (
+            s.scope IN (SELECT unnest(:granted::text[]))
+            AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+            AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+        ))
+        AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+        AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])))
+    GROUP BY e.key
+) AS c;
+
+-- lacking
+-- Of the :look passages behind a key, those in reach that lack a vector of this space: [key, whether somebody has it on loan] of each.
+SELECT json_agg(json_build_array(l.key, EXISTS (
+    SELECT 1 FROM remit.loan AS n WHERE n.org = :org AND n.passage = l.key AND n.space = :space
+)) ORDER BY l.key)
+FROM (
+    SELECT p.key, p.shelf, p.approved, p.superseded, p.spaces
+    FROM remit.passage AS p WHERE p.org = :org AND p.key > :after ORDER BY p.key LIMIT :look
+) AS l
+CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = l.shelf OFFSET 0) AS s
+WHERE l.approved AND NOT l.superseded
+    AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(l.spaces::json) AS e(space) WHERE e.space = :space)
+    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND (:granted::text[] IS NULL OR (
+        s.scope IN (SELECT unnest(:granted::text[]))
+        AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+        AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+    ))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- end_of_look
+-- The last of those :look passages, NULL when there are fewer, as JSON.
+SELECT to_json(CASE WHEN count(*) = :look THEN max(l.key) END)
+FROM (SELECT p.key FROM remit.passage AS p WHERE p.org = :org AND p.key > :after ORDER BY p.key LIMIT :look) AS l;
+
+-- texts_of
+-- Passages with what is embedded of them, as JSON.
+SELECT json_agg(json_build_array(p.key, m.source, m.id, p.ordinal, m.title, coalesce(p.text, m.text)) ORDER BY p.key)
+FROM unnest(:passages::bigint[]) AS w(key)
+CROSS JOIN LATERAL (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.key = w.key OFFSET 0) AS p
+CROSS JOIN LATERAL (SELECT m.* FROM remit.memory AS m WHERE m.org = :org AND m.key = p.memory OFFSET 0) AS m;
+
+-- held_of
+-- Approved passages in reach: [key, source, shelf, whether it stands at every time, spaces of its vectors] of each.
+SELECT json_agg(json_build_array(
+    p.key, s.source, p.shelf, NOT p.superseded AND p.valid_from IS NULL AND p.valid_until IS NULL, p.spaces::json
+) ORDER BY p.key)
+FROM unnest(:passages::bigint[]) AS w(key)
+CROSS JOIN LATERAL (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.key = w.key OFFSET 0) AS p
+CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = p.shelf OFFSET 0) AS s
+WHERE p.approved
+    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND (:granted::text[] IS NULL OR (
+        s.scope IN (SELECT unnest(:granted::text[]))
+        AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+        AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+    ))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- held_behind
+-- The same of the :look passages behind a key.
+SELECT json_agg(json_build_array(
+    p.key, s.source, p.shelf, NOT p.superseded AND p.valid_from IS NULL AND p.valid_until IS NULL, p.spaces::json
+) ORDER BY p.key)
+FROM (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.key > :after ORDER BY p.key LIMIT :look) AS p
+CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = p.shelf OFFSET 0) AS s
+WHERE p.approved
+    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND (:granted::text[] IS NULL OR (
+        s.scope IN (SELECT unnest(:granted::text[]))
+        AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+        AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+    ))
+    AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+    AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
+
+-- vectors_on
+-- How many vectors of each space stand on shelves at every time: [shelf, vectors] of each.
+SELECT json_agg(json_build_array(s.id, s.vectors::json)) FROM remit.shelf AS s WHERE s.org = :org AND s.id = ANY (:on_shelf::bigint[]);
+
+-- set_spaces
+-- The spaces of the vectors of passages, from now on.
+UPDATE remit.passage AS p SET spaces = w.spaces
+FROM unnest(:passages::bigint[], :spaces::text[]) AS w(key, spaces)
+WHERE p.org = :org AND p.key = w.key;
+
+-- drop_spaces_local
+-- Removes vectors of single spaces.
+DELETE FROM remit.vector_local AS v
+USING unnest(:spaces::text[], :sources_of::text[], :on_shelf::bigint[], :passages::bigint[]) AS d(space, source, shelf, passage)
+WHERE v.org = :org AND v.space = d.space AND v.source = d.source AND v.shelf = d.shelf AND v.passage = d.passage;
+
+-- drop_spaces_semantic
+-- The same of the longer ones.
+DELETE FROM remit.vector_semantic AS v
+USING unnest(:spaces::text[], :sources_of::text[], :on_shelf::bigint[], :passages::bigint[]) AS d(space, source, shelf, passage)
+WHERE v.org = :org AND v.space = d.space AND v.source = d.source AND v.shelf = d.shelf AND v.passage = d.passage;
+
+-- add_loans
+-- Lends passages to who embeds them.
+INSERT INTO remit.loan (org, passage, space, shelf, until)
+SELECT :org, p.key, :space, p.shelf, :until
+FROM unnest(:passages::bigint[]) AS w(key) JOIN remit.passage AS p ON p.org = :org AND p.key = w.key
+ON CONFLICT (org, passage, space) DO NOTHING;
+
+-- drop_loans
+-- Takes them back.
+DELETE FROM remit.loan WHERE org = :org AND space = :space AND passage = ANY (:passages::bigint[]);
+
+-- end_loans
+-- Takes back what was lent for long enough.
+DELETE FROM remit.loan WHERE org = :org AND until <= :now;
 
 -- granted
 -- The scopes granted to an actor.
@@ -992,11 +1175,15 @@ WITH gone AS (DELETE FROM remit.grants WHERE org = :org AND actor = :actor AND s
 
 -- roots
 -- Folders and files in which `file:` origins may be read.
-SELECT json_agg(r.path ORDER BY r.path) FROM remit.root AS r;
+SELECT json_agg(r.path ORDER BY r.path) FROM remit.root AS r WHERE r.org = :org;
 
 -- add_root
 -- Allows one more.
-INSERT INTO remit.root (digest, path) SELECT :digest, :path WHERE NOT EXISTS (SELECT 1 FROM remit.root WHERE digest = :digest);
+INSERT INTO remit.root (org, digest, path) VALUES (:org, :digest, :path) ON CONFLICT (org, digest) DO NOTHING;
+
+-- drop_root
+-- Allows one less; tells whether it was one.
+WITH gone AS (DELETE FROM remit.root WHERE org = :org AND digest = :digest RETURNING 1) SELECT count(*) FROM gone;
 
 -- setting
 -- A setting of the store.
@@ -1128,8 +1315,51 @@ SELECT json_build_object(
         WHERE n.nspname = 'remit' AND c.relkind = 'r'
     ),
     'statement timeout', current_setting('statement_timeout'),
+    'client check', (
+        SELECT CASE w.every WHEN '0' THEN 'off: a statement whose client is gone runs to its time limit' ELSE w.every END
+        FROM current_setting('client_connection_check_interval', true) AS w(every)
+    ),
+    'row security', current_setting('row_security'),
+    'policies', (SELECT count(*)::text FROM pg_catalog.pg_policies WHERE schemaname = 'remit'),
+    'indexes', (SELECT count(*)::text FROM pg_catalog.pg_indexes WHERE schemaname = 'remit'),
+    'autovacuum', current_setting('autovacuum'),
+    'writes', CASE WHEN pg_is_in_recovery() THEN 'none: it is a replica'
+        WHEN current_setting('default_transaction_read_only')::boolean THEN 'none: it is read-only' ELSE 'taken' END,
     'migrations', (SELECT count(*)::text FROM remit.migration),
     'analyser', (SELECT value FROM remit.setting WHERE name = 'analyser')
+);
+
+-- condition
+-- How the tables are kept, as JSON: indexes by name, each with whether it can be used; tables that the role of this transaction may not do
+-- all to that it must, with what it may not; tables with more dead rows than live ones and than :most_dead; whether nothing may be written.
+SELECT json_build_object(
+    'indexes', (
+        SELECT json_object_agg(x.relname, i.indisvalid AND i.indisready)
+        FROM pg_catalog.pg_index AS i
+        JOIN pg_catalog.pg_class AS x ON x.oid = i.indexrelid
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = x.relnamespace
+        WHERE n.nspname = 'remit'
+    ),
+    'forbidden', (
+        SELECT json_object_agg(f.relname, f.missing)
+        FROM (
+            SELECT c.relname, string_agg(p.privilege, ', ') AS missing
+            FROM pg_catalog.pg_class AS c
+            JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+            CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p(privilege)
+            WHERE n.nspname = 'remit' AND c.relkind IN ('r', 'p') AND NOT has_table_privilege(c.oid, p.privilege)
+                AND NOT (c.relname IN ('setting', 'migration') AND p.privilege <> 'SELECT')
+                AND NOT (c.relname = 'tenant' AND p.privilege IN ('UPDATE', 'DELETE'))
+                AND NOT (c.relname = 'root' AND p.privilege = 'UPDATE')
+            GROUP BY c.relname
+        ) AS f
+    ),
+    'dead', (
+        SELECT json_agg(json_build_array(t.relname, t.n_dead_tup, t.n_live_tup) ORDER BY t.relname)
+        FROM pg_catalog.pg_stat_user_tables AS t
+        WHERE t.schemaname = 'remit' AND t.n_dead_tup > :most_dead::bigint AND t.n_dead_tup > t.n_live_tup
+    ),
+    'read_only', current_setting('default_transaction_read_only')::boolean AND NOT pg_is_in_recovery()
 );
 
 -- missing_postings

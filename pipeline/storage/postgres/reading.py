@@ -72,6 +72,10 @@ async def coverage(desk: Desk, space: str, access: Access) -> tuple[int, int]:
     return sum(number for (_, of_space), number in standing.vectors.items() if of_space == space), standing.passages
 
 
+async def spaces(desk: Desk, access: Access) -> dict[str, int]:
+    return dict(json.loads((await _asked(desk, access, desk.command("spaces", **reach(access)))).value(0) or b"{}"))
+
+
 async def wholes(desk: Desk, names: Sequence[MemoryId], access: Access) -> dict[MemoryId, Whole]:
     if not names:
         return {}
@@ -108,13 +112,18 @@ async def orgs(desk: Desk, first: str) -> list[str]:
     return sorted(map(unspelled, json.loads(answers.value(0) or b"[]")))
 
 
-async def roots(desk: Desk) -> list[str]:
-    answers = await desk.asked(NOBODY, [desk.command("roots")])
+async def roots(desk: Desk, org: str) -> list[str]:
+    answers = await desk.asked(Identity.of_org(org), [desk.command("roots", org=spelled(org))])
     return sorted(map(unspelled, json.loads(answers.value(0) or b"[]")))
 
 
 async def _asked(desk: Desk, access: Access, *commands: Command) -> Answers:
     return await desk.asked(Identity.of(access), commands)
+
+
+async def setting(desk: Desk, name: str) -> str:
+    answers = await desk.asked(NOBODY, [desk.command("setting", setting=name)])
+    return (answers.value(0) or b"").decode()
 
 
 async def granted(desk: Desk, actor: str, org: str) -> list[str]:

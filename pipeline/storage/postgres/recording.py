@@ -9,14 +9,12 @@ import numpy as np
 
 from remit.pipeline.storage.entry import Entry
 from remit.pipeline.storage.postgres.batch import Batch, Stored, counted
-from remit.pipeline.storage.postgres.deciding import Decisions, Known, keys_of
+from remit.pipeline.storage.postgres.deciding import Decisions, Known, keys_of, used_by
+from remit.pipeline.storage.postgres.identity import OF_ORG
 from remit.pipeline.storage.postgres.rows import dumped, micros, name_text, spelled
-from remit.pipeline.storage.postgres.statements import Command, plain
+from remit.pipeline.storage.postgres.statements import Command
 from remit.pipeline.storage.postgres.wire import maybe_int8s
 from remit.stages.evidence import Trust
-
-OF_ORG = plain("SET LOCAL app.scopes = '*'")
-"""From here on a transaction sees all of its org: for what must reach memories that the writer does not see, and tells nothing of them."""
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 """When a memory was written whose row is left as it is."""
@@ -150,7 +148,7 @@ class Write(Decisions):
         return [
             self._command(
                 "add_receipts",
-                keys=[spelled(record.key or "") for record, _ in self._told],
+                **used_by([(record.actor, record.key or "") for record, _ in self._told]),
                 sources_of=[str(record.id.source) for record, _ in self._told],
                 ids=[spelled(record.id.id) for record, _ in self._told],
                 digests=[record.digest for record, _ in self._told],

@@ -182,7 +182,7 @@ def _memory(org: str, row: Sequence[Any]) -> Memory:
         text=unspelled(text),
         created_at=_moment(created_at),
         ended_at=moment(ended_at),
-        importance=importance,
+        importance=float(importance),
         pinned=pinned,
         status=_STATUS[status],
         trust=Trust(trust),
@@ -211,7 +211,7 @@ def record_of(row: Sequence[Any]) -> Record:
         digest=digest,
         actor=unspelled(actor),
         ended_at=moment(ended_at),
-        importance=importance,
+        importance=float(importance),  # JSON made by Postgres has 1 for 1.0
         pinned=pinned,
         status=_STATUS[status],
         trust=Trust(trust),
@@ -229,13 +229,16 @@ def record_of(row: Sequence[Any]) -> Record:
 def whole_of(row: Sequence[Any]) -> Whole:
     """All there is of a memory, of a row of `wholes`."""
     stated, version, written_at, past, keys = row
-    held = (Keyed(key=unspelled(key), digest=digest, written=Written(told), version=number) for key, digest, told, number in keys or ())
+    held = [
+        Keyed(actor=unspelled(actor), key=unspelled(key), digest=digest, written=Written(told), version=number)
+        for actor, key, digest, told, number in keys or ()
+    ]
     return Whole(
         entry=Entry(record=record_of(stated), passages=()),
         version=version,
         written_at=_moment(written_at),
         past=in_order(map(_event, past or ())),
-        keys=tuple(sorted(held, key=lambda each: each.key)),
+        keys=tuple(sorted(held, key=lambda each: (each.key, each.actor))),
     )
 
 

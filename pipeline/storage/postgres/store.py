@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 
 import anyio
+import numpy as np
+from numpy.typing import NDArray
 
 from remit.pipeline.config import Postgres
 from remit.pipeline.errors import ConfigError, StorageUnavailable, UnsafeStorage
 from remit.pipeline.storage import migrations
-from remit.pipeline.storage.entry import Change, Entry, Forgetting, Forgotten, Receipt, Whole
-from remit.pipeline.storage.postgres import checking, finding, living, reading, statements, writing
+from remit.pipeline.storage.entry import Change, Dropped, Entry, Forgetting, Forgotten, Lent, Receipt, Whole
+from remit.pipeline.storage.postgres import checking, finding, living, loans, reading, statements, writing
 from remit.pipeline.storage.postgres.desk import Desk
-from remit.pipeline.storage.postgres.identity import NOBODY, Identity
+from remit.pipeline.storage.postgres.identity import NOBODY, Identity, as_granted
 from remit.pipeline.storage.postgres.line import Line, address_of, connected
-from remit.pipeline.storage.postgres.making import SIGNATURE
+from remit.pipeline.storage.postgres.making import IDENTITY, SIGNATURE
 from remit.pipeline.storage.postgres.pool import Pool
 from remit.pipeline.storage.postgres.shelves import Remembered
 from remit.pipeline.storage.store import Capabilities, Fault
@@ -84,49 +87,64 @@ class PostgresStore:
                     raise UnsafeStorage("An org that is made up was shown rows.")
 
     async def find(self, wanted: Wanted, access: Access) -> Found:
-        return await finding.find(self._desk, self._remembered, wanted, access)
+        return await as_granted(access, lambda access: finding.find(self._desk, self._remembered, wanted, access))
 
     async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
-        return await reading.outlines(self._desk, keys, access)
+        return await as_granted(access, lambda access: reading.outlines(self._desk, keys, access))
 
     async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
-        return await reading.vocabulary(self._desk, shortest, longest, access)
+        return await as_granted(access, lambda access: reading.vocabulary(self._desk, shortest, longest, access))
 
     async def read(self, passages: Sequence[PassageId], access: Access) -> Mapping[PassageId, Memory]:
-        return await reading.read(self._desk, passages, access)
+        return await as_granted(access, lambda access: reading.read(self._desk, passages, access))
 
     async def passages_of(self, memory: MemoryId, access: Access) -> Sequence[PassageId]:
-        return await reading.passages_of(self._desk, memory, access)
+        return await as_granted(access, lambda access: reading.passages_of(self._desk, memory, access))
 
     async def brief(self, access: Access, *, pinned: int, important: int, recent: int) -> Sequence[Memory]:
-        return await reading.brief(self._desk, access, pinned, important, recent)
+        return await as_granted(access, lambda access: reading.brief(self._desk, access, pinned, important, recent))
 
     async def coverage(self, space: str, access: Access) -> tuple[int, int]:
-        return await reading.coverage(self._desk, space, access)
+        return await as_granted(access, lambda access: reading.coverage(self._desk, space, access))
 
-    async def roots(self) -> Sequence[str]:
-        return await reading.roots(self._desk)
+    async def lend_passages(self, space: str, after: int, most: int, until: datetime, access: Access) -> Lent:
+        return await as_granted(access, lambda access: loans.lend(self._desk, space, after, most, until, access))
 
-    async def add_root(self, path: str) -> None:
-        await writing.add_root(self._desk, path)
+    async def keep_vectors(self, space: str, vectors: Mapping[int, NDArray[np.float32] | None], access: Access) -> int:
+        return await as_granted(access, lambda access: loans.keep(self._desk, space, vectors, access))
+
+    async def spaces(self, access: Access) -> Mapping[str, int]:
+        return await as_granted(access, lambda access: reading.spaces(self._desk, access))
+
+    async def drop_vectors(self, keep: Collection[str], after: int, access: Access) -> Dropped:
+        return await as_granted(access, lambda access: loans.drop(self._desk, keep, after, access))
+
+    async def roots(self, org: str) -> Sequence[str]:
+        return await reading.roots(self._desk, org)
+
+    async def add_root(self, org: str, path: str) -> None:
+        await writing.add_root(self._desk, org, path)
+
+    async def drop_root(self, org: str, path: str) -> bool:
+        return await writing.drop_root(self._desk, org, path)
 
     async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
-        return await writing.put(self._desk, entries, access) if entries else []
+        return await as_granted(access, lambda access: writing.put(self._desk, entries, access)) if entries else []
 
     async def change(self, changes: Sequence[Change], access: Access) -> list[Receipt]:
-        return await living.change(self._desk, changes, access) if changes else []
+        return await as_granted(access, lambda access: living.change(self._desk, changes, access)) if changes else []
 
     async def forget(self, what: Forgetting, access: Access, *, dry_run: bool = False) -> Forgotten:
-        return await living.forget(self._desk, what, access, dry_run=dry_run)
+        return await as_granted(access, lambda access: living.forget(self._desk, what, access, dry_run=dry_run))
 
     async def wholes(self, names: Sequence[MemoryId], access: Access) -> Mapping[MemoryId, Whole]:
-        return await reading.wholes(self._desk, names, access)
+        return await as_granted(access, lambda access: reading.wholes(self._desk, names, access))
 
     async def exported(self, after: MemoryId | None, most: int, access: Access) -> Sequence[Whole]:
-        return await reading.exported(self._desk, after, most, access)
+        return await as_granted(access, lambda access: reading.exported(self._desk, after, most, access))
 
     async def imported(self, wholes: Sequence[Whole], access: Access) -> list[Receipt]:
-        return await living.imported(self._desk, wholes, access) if wholes else []
+        return await as_granted(access, lambda access: living.imported(self._desk, wholes, access)) if wholes else []
 
     async def reindexed(self, entries: Sequence[Entry]) -> None:
         await writing.reindexed(self._desk, entries)
@@ -148,6 +166,9 @@ class PostgresStore:
     async def granted(self, actor: str, org: str) -> Sequence[str]:
         """The scopes of an actor in an org, in order; `"*"` stands for all."""
         return await reading.granted(self._desk, actor, org)
+
+    async def identity(self) -> str:
+        return await reading.setting(self._desk, IDENTITY)
 
     async def capabilities(self) -> Capabilities:
         return await checking.capabilities(self._desk)

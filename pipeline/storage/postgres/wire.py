@@ -38,6 +38,10 @@ def int8(value: int) -> bytes:
     return _int8(value)
 
 
+def float8(value: float) -> bytes:
+    return _float8(value)
+
+
 def flag(value: bool) -> bytes:
     return b"\1" if value else b"\0"
 
@@ -147,6 +151,7 @@ _ENCODERS: Mapping[type, Callable[[Any], bytes]] = {
     str: text,
     int: int8,
     bool: flag,
+    float: float8,
     list: texts,
     np.ndarray: _array,
 }

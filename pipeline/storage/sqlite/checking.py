@@ -10,6 +10,7 @@ from remit.pipeline.storage.sqlite.line import reading, value
 from remit.pipeline.storage.store import Fault
 
 SIGNATURE = "analyser"
+IDENTITY = "identity"
 
 _RESTORE = "put a copy of the file in its place, or export what can be read"
 _REINDEX = "run `remit init`: it makes the indexes again"

@@ -16,7 +16,7 @@ from remit.pipeline.storage.sqlite.line import OutOfTime, reading, rows
 from remit.pipeline.storage.sqlite.nearest import nearest
 from remit.pipeline.storage.sqlite.phrases import phrase_match
 from remit.pipeline.storage.sqlite.rows import ENTRY, SOURCES, dumped, ids, micros, numbers
-from remit.pipeline.storage.sqlite.shelves import reach, shelves_reached
+from remit.pipeline.storage.sqlite.shelves import reach, shelves_reached, still
 from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN
 from remit.stages.access import Access
 from remit.stages.ceiling import Limit
@@ -80,7 +80,7 @@ def find(db: apsw.Connection, wanted: Wanted, access: Access, means: Means) -> F
     progress = unfinished(wanted)
     try:
         with reading(db):
-            _Search(db, wanted, access, means, progress).run()
+            _Search(db, wanted, still(db, means.sql, access), means, progress).run()
     except OutOfTime:
         progress.exhausted = Limit.SECONDS
     return progress.found()

@@ -22,7 +22,7 @@ from remit.pipeline.storage.entry import (
 from remit.pipeline.storage.sqlite.reading import wholes_of
 from remit.pipeline.storage.sqlite.rows import dumped, ids, name_text, names_of
 from remit.pipeline.storage.sqlite.shelves import reach, shelves_reached
-from remit.pipeline.storage.sqlite.writing import Before, Writing
+from remit.pipeline.storage.sqlite.writing import Before, Writing, out_of_its_own_place
 from remit.stages.access import Access, Approval
 from remit.stages.evidence import MemoryId, Trust
 from remit.stages.request import Source
@@ -92,7 +92,7 @@ class Living(Writing):
             self._add_past(key, event)
         for each in whole.keys:
             row = {"source": str(record.id.source), "id": record.id.id, "digest": each.digest}
-            self._one("add_receipt", key=each.key, written=str(each.written), version=each.version, **row)
+            self._one("add_receipt", actor=each.actor, key=each.key, written=str(each.written), version=each.version, **row)
         return Receipt(id=str(record.id), written=Written.STORED, version=whole.version)
 
     def _in_reach(self, name: MemoryId, access: Access) -> Before | None:
@@ -107,6 +107,8 @@ class Living(Writing):
         older = self._reached(self._references(memory)[0], access)
         if older is None:
             return Refusal.UNKNOWN_REFERENCE
+        if out_of_its_own_place(memory, older):
+            return Refusal.NOT_STANDING
         self._drop_passages(memory.key)
         label = replace(change.entry.record.label, approval=Approval.APPROVED)
         self._gather(change.entry, memory.key, self._standing(label, memory.shelf, bool(memory.superseded)))
@@ -184,9 +186,9 @@ class Living(Writing):
         return number
 
     def _take_out(self, chosen: Sequence[Chosen]) -> None:
-        used = [key for _, key, *_ in self._one("keys_of", memories=dumped([key for key, _, _ in chosen]))]
-        self._many("add_tombstone", [(self._org, tombstone(self._org, key)) for key in used])
-        self._many("drop_receipt", [(self._org, key) for key in used])
+        used = [(actor, key) for _, actor, key, *_ in self._one("keys_of", memories=dumped([key for key, _, _ in chosen]))]
+        self._many("add_tombstone", [(self._org, tombstone(self._org, *each)) for each in used])
+        self._many("drop_receipt", [(self._org, *each) for each in used])
         self._one("forget_names", names=dumped([name_text(name) for _, _, name in chosen]))
         for key, _, _ in chosen:
             self._drop_passages(key)
@@ -201,9 +203,9 @@ class Living(Writing):
     def _taken(self, whole: Whole) -> Refusal | None:
         """Why the keys of a memory cannot come along."""
         for each in whole.keys:
-            if self._one("receipt_of", key=each.key):
+            if self._one("receipt_of", actor=each.actor, key=each.key):
                 return Refusal.KEY_CONFLICT
-            if self._one("tombstone_of", mark=tombstone(self._org, each.key)):
+            if self._one("tombstone_of", mark=tombstone(self._org, each.actor, each.key)):
                 return Refusal.KEY_FORGOTTEN
         return None
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -16,7 +17,7 @@ import apsw
 from remit.pipeline.config import Sqlite
 from remit.pipeline.errors import ConfigError, StorageUnavailable
 from remit.pipeline.storage import held, migrations, queries
-from remit.pipeline.storage.sqlite.checking import SIGNATURE
+from remit.pipeline.storage.sqlite.checking import IDENTITY, SIGNATURE
 from remit.pipeline.storage.sqlite.line import Line, Readers, rows, told_plainly, value, writing
 
 APPLICATION = 0x524D4954
@@ -130,6 +131,7 @@ def _migrate(db: apsw.Connection, sql: Mapping[str, str], migration: migrations.
     db.execute(migration.sql)
     if migration.number == 1:
         db.execute(sql["set"], {"name": SIGNATURE, "value": signature})
+        db.execute(sql["set"], {"name": IDENTITY, "value": token_hex(16)})
     db.execute(sql["add_migration"], {"number": migration.number, "name": migration.name, "checksum": migration.checksum})
 
 

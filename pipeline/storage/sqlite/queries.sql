@@ -119,6 +119,63 @@ FROM (
     GROUP BY shelf
 );
 
+-- spaces
+-- How many vectors of each space stand on these shelves at every time.
+SELECT space, sum(vectors) FROM embedded
+WHERE org = :org AND shelf IN (SELECT value FROM json_each(:shelves))
+GROUP BY space HAVING sum(vectors) > 0;
+
+-- lacking
+-- Of the :look passages behind a key, those that lack a vector of this space, in order: keys, and whether somebody has them on loan.
+SELECT json_group_array(json_array(l.key, EXISTS (
+    SELECT 1 FROM loan AS n WHERE n.org = :org AND n.passage = l.key AND n.space = :space
+)))
+FROM (
+    SELECT key, shelf, approved, superseded, spaces FROM passage NOT INDEXED WHERE org = :org AND key > :after ORDER BY key LIMIT :look
+) AS l
+WHERE l.shelf IN (SELECT value FROM json_each(:shelves)) AND l.approved = 1 AND l.superseded = 0
+    AND NOT EXISTS (SELECT 1 FROM json_each(l.spaces) AS e WHERE e.value = :space);
+
+-- end_of_look
+-- The last of those :look passages, and how many there are.
+SELECT max(key), count(*) FROM (SELECT key FROM passage NOT INDEXED WHERE org = :org AND key > :after ORDER BY key LIMIT :look);
+
+-- texts_of
+-- Passages on these shelves with what is embedded of them, in order.
+SELECT p.key, m.source, m.id, p.ordinal, m.title, ifnull(p.text, m.text)
+FROM json_each(:keys) AS w CROSS JOIN passage AS p ON p.key = w.value CROSS JOIN memory AS m ON m.key = p.memory
+WHERE p.org = :org AND p.shelf IN (SELECT value FROM json_each(:shelves))
+ORDER BY p.key;
+
+-- held_of
+-- How approved passages on these shelves stand, with the spaces of their vectors.
+SELECT p.key, p.shelf, p.superseded, p.valid_from, p.valid_until, p.spaces
+FROM json_each(:keys) AS w CROSS JOIN passage AS p ON p.key = w.value
+WHERE p.org = :org AND p.shelf IN (SELECT value FROM json_each(:shelves)) AND p.approved = 1;
+
+-- held_behind
+-- The same of the :look passages behind a key.
+SELECT l.key, l.shelf, l.superseded, l.valid_from, l.valid_until, l.spaces
+FROM (SELECT * FROM passage NOT INDEXED WHERE org = :org AND key > :after ORDER BY key LIMIT :look) AS l
+WHERE l.shelf IN (SELECT value FROM json_each(:shelves)) AND l.approved = 1
+ORDER BY l.key;
+
+-- set_spaces
+-- The spaces of the vectors of a passage, from now on.
+UPDATE passage SET spaces = ?3 WHERE org = ?1 AND key = ?2;
+
+-- add_loan
+-- Lends a passage to who embeds it.
+INSERT INTO loan (org, passage, space, until) VALUES (?1, ?2, ?3, ?4);
+
+-- end_loan
+-- Takes it back.
+DELETE FROM loan WHERE org = ?1 AND passage = ?2 AND space = ?3;
+
+-- end_loans
+-- Takes back what was lent for long enough.
+DELETE FROM loan WHERE org = :org AND until <= :now;
+
 -- every_vector
 -- All vectors of a space that stand on these shelves: keys, and the vectors one after the other.
 SELECT group_concat(passage, ' '), CAST(group_concat(embedding, '') AS BLOB)
@@ -280,12 +337,13 @@ SELECT source_id FROM (
 SELECT key, shelf, version, digest, superseded, approval, trust FROM memory WHERE org = :org AND source = :source AND id = :id;
 
 -- receipt_of
--- What became of the first write with this key.
-SELECT source, id, digest, written, version FROM receipt WHERE org = :org AND key = :key;
+-- What became of an actor's first write with this key.
+SELECT source, id, digest, written, version FROM receipt WHERE org = :org AND actor = :actor AND key = :key;
 
 -- add_receipt
--- Remembers what became of the first write with a key.
-INSERT INTO receipt (org, key, source, id, digest, written, version) VALUES (:org, :key, :source, :id, :digest, :written, :version);
+-- Remembers what became of an actor's first write with a key.
+INSERT INTO receipt (org, actor, key, source, id, digest, written, version)
+VALUES (:org, :actor, :key, :source, :id, :digest, :written, :version);
 
 -- tombstone_of
 -- Whether a key was forgotten.
@@ -363,11 +421,11 @@ FROM past WHERE org = :org AND memory IN (SELECT value FROM json_each(:memories)
 ORDER BY memory, number;
 
 -- keys_of
--- The keys that memories were written with, and what the first write with each was told.
-SELECT m.key, r.key, r.digest, r.written, r.version
+-- The keys that memories were written with, by whom, and what the first write with each was told.
+SELECT m.key, r.actor, r.key, r.digest, r.written, r.version
 FROM json_each(:memories) AS w CROSS JOIN memory AS m ON m.key = w.value CROSS JOIN receipt AS r ON r.source = m.source AND r.id = m.id
 WHERE m.org = :org AND r.org = :org
-ORDER BY m.key, r.key;
+ORDER BY m.key, r.key, r.actor;
 
 -- any_derived
 -- Whether anything in the org is derived from anything.
@@ -455,7 +513,7 @@ INSERT OR IGNORE INTO tombstone (org, mark) VALUES (?1, ?2);
 
 -- drop_receipt
 -- Removes what became of a key.
-DELETE FROM receipt WHERE org = ?1 AND key = ?2;
+DELETE FROM receipt WHERE org = ?1 AND actor = ?2 AND key = ?3;
 
 -- drop_past
 -- Removes the history of a memory.
@@ -581,11 +639,15 @@ ORDER BY m.source, m.id LIMIT :most;
 
 -- roots
 -- Folders and files in which `file:` origins may be read.
-SELECT path FROM root ORDER BY path;
+SELECT path FROM root WHERE org = :org ORDER BY path;
 
 -- add_root
 -- Allows one more.
-INSERT OR IGNORE INTO root (path) VALUES (:path);
+INSERT OR IGNORE INTO root (org, path) VALUES (:org, :path);
+
+-- drop_root
+-- Allows one less; a row when it was one.
+DELETE FROM root WHERE org = :org AND path = :path RETURNING 1;
 
 -- grant
 -- Grants an actor a scope.

@@ -69,6 +69,10 @@ def coverage(db: apsw.Connection, sql: Sql, space: str, access: Access) -> tuple
     return in_reach(db, sql, access, counts)
 
 
+def spaces(db: apsw.Connection, sql: Sql, access: Access) -> dict[str, int]:
+    return in_reach(db, sql, access, lambda scope: dict(rows(db, sql["spaces"], scope)))
+
+
 def records(db: apsw.Connection, sql: Sql, after: tuple[str, MemoryId] | None, most: int) -> list[tuple[str, Entry]]:
     org, memory = after if after is not None else ("", ("", ""))
     behind = rows(db, sql["records"], {"org": org, "source": str(memory[0]), "id": memory[1], "most": max(0, most)})

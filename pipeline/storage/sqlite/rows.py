@@ -216,8 +216,8 @@ def event_of(row: Sequence[Any]) -> Event:
 
 def keyed_of(row: Sequence[Any]) -> Keyed:
     """The key of a row of the statement `keys_of`, its memory left out."""
-    key, digest, written, version = row
-    return Keyed(key=key, digest=digest, written=Written(written), version=version)
+    actor, key, digest, written, version = row
+    return Keyed(actor=actor, key=key, digest=digest, written=Written(written), version=version)
 
 
 def name_text(name: MemoryId) -> str:

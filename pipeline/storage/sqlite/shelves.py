@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from remit.pipeline.storage.sqlite.line import reading, value
+from remit.pipeline.storage.sqlite.line import reading, rows, value
 from remit.pipeline.storage.sqlite.rows import dumped, micros
 from remit.stages.access import Access
 from remit.stages.request import Source
@@ -26,6 +26,13 @@ class Shelves:
     passages: int
     words: int
     count: int
+
+
+def still(db: apsw.Connection, sql: Mapping[str, str], access: Access) -> Access:
+    """The access as it is granted at the moment of this transaction, where the store keeps the grants."""
+    if not access.kept:
+        return access
+    return access.left([scope for (scope,) in rows(db, sql["granted"], {"org": access.org, "actor": access.actor})])
 
 
 def reach(access: Access) -> dict[str, Any]:
@@ -53,8 +60,8 @@ def shelves_reached(db: apsw.Connection, sql: Mapping[str, str], parameters: Map
 
 def in_reach(db: apsw.Connection, sql: Mapping[str, str], access: Access, work: Callable[[dict[str, Any]], T]) -> T:
     """What `work` makes of the shelves in reach, given as parameters of statements; all in one moment of the store."""
-    scope = reach(access)
     with reading(db):
+        scope = reach(still(db, sql, access))
         shelves = shelves_reached(db, sql, scope)
         facts, sessions = (dumped(shelves.of_source.get(source, ())) for source in (Source.FACT, Source.SESSION))
         return work(scope | {"shelves": shelves.all, "facts": facts, "sessions": sessions, "passages": shelves.passages})

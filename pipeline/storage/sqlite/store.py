@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 from types import TracebackType
 from typing import TypeVar
 
 import apsw
+import numpy as np
+from numpy.typing import NDArray
 
 from remit.pipeline.config import Sqlite
 from remit.pipeline.errors import StorageUnavailable
 from remit.pipeline.storage import held
-from remit.pipeline.storage.entry import Change, Entry, Forgetting, Forgotten, Receipt, Whole
+from remit.pipeline.storage.entry import Change, Dropped, Entry, Forgetting, Forgotten, Lent, Receipt, Whole
 from remit.pipeline.storage.sqlite import checking, finding, reading
 from remit.pipeline.storage.sqlite.line import OutOfTime, emptied_log, rows, value, writing
 from remit.pipeline.storage.sqlite.living import Living
+from remit.pipeline.storage.sqlite.loans import Loans
 from remit.pipeline.storage.sqlite.opening import Opened, opened
+from remit.pipeline.storage.sqlite.shelves import still
 from remit.pipeline.storage.sqlite.writing import Writing
 from remit.pipeline.storage.store import Capabilities, Fault
 from remit.stages.access import Access
@@ -89,16 +94,31 @@ class SqliteStore:
     async def coverage(self, space: str, access: Access) -> tuple[int, int]:
         return await self._read(lambda db: reading.coverage(db, self._sql, space, access))
 
-    async def roots(self) -> Sequence[str]:
-        return await self._read(lambda db: [path for (path,) in rows(db, self._sql["roots"])])
+    async def lend_passages(self, space: str, after: int, most: int, until: datetime, access: Access) -> Lent:
+        return await self._write(lambda db: Loans(db, self._sql, access.org).lend(space, after, most, until, access))
 
-    async def add_root(self, path: str) -> None:
-        await self._write(lambda db: rows(db, self._sql["add_root"], {"path": path}))
+    async def keep_vectors(self, space: str, vectors: Mapping[int, NDArray[np.float32] | None], access: Access) -> int:
+        return await self._write(lambda db: Loans(db, self._sql, access.org).keep(space, vectors, access))
+
+    async def spaces(self, access: Access) -> Mapping[str, int]:
+        return await self._read(lambda db: reading.spaces(db, self._sql, access))
+
+    async def drop_vectors(self, keep: Collection[str], after: int, access: Access) -> Dropped:
+        return await self._write(lambda db: Loans(db, self._sql, access.org).drop(keep, after, access))
+
+    async def roots(self, org: str) -> Sequence[str]:
+        return await self._read(lambda db: [path for (path,) in rows(db, self._sql["roots"], {"org": org})])
+
+    async def add_root(self, org: str, path: str) -> None:
+        await self._write(lambda db: rows(db, self._sql["add_root"], {"org": org, "path": path}))
+
+    async def drop_root(self, org: str, path: str) -> bool:
+        return bool(await self._write(lambda db: rows(db, self._sql["drop_root"], {"org": org, "path": path})))
 
     async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
         def work(db: apsw.Connection) -> list[Receipt]:
-            write = Writing(db, self._sql, access.org)
-            receipts = [write.put(entry, access) for entry in entries]
+            write, held = Writing(db, self._sql, access.org), still(db, self._sql, access)
+            receipts = [write.put(entry, held) for entry in entries]
             write.finish()
             return receipts
 
@@ -106,15 +126,18 @@ class SqliteStore:
 
     async def change(self, changes: Sequence[Change], access: Access) -> list[Receipt]:
         def work(db: apsw.Connection) -> list[Receipt]:
-            life = Living(db, self._sql, access.org)
-            receipts = [life.change(each, access) for each in changes]
+            life, held = Living(db, self._sql, access.org), still(db, self._sql, access)
+            receipts = [life.change(each, held) for each in changes]
             life.finish()
             return receipts
 
         return await self._write(work) if changes else []
 
     async def forget(self, what: Forgetting, access: Access, *, dry_run: bool = False) -> Forgotten:
-        done = await self._write(lambda db: Living(db, self._sql, access.org).forget(what, access, dry_run=dry_run))
+        def work(db: apsw.Connection) -> Forgotten:
+            return Living(db, self._sql, access.org).forget(what, still(db, self._sql, access), dry_run=dry_run)
+
+        done = await self._write(work)
         if not dry_run and any(done.counts.values()):
             await self._writer.run(emptied_log)
         return done
@@ -127,8 +150,8 @@ class SqliteStore:
 
     async def imported(self, wholes: Sequence[Whole], access: Access) -> list[Receipt]:
         def work(db: apsw.Connection) -> list[Receipt]:
-            life = Living(db, self._sql, access.org)
-            receipts = [life.imported(each, access) for each in wholes]
+            life, held = Living(db, self._sql, access.org), still(db, self._sql, access)
+            receipts = [life.imported(each, held) for each in wholes]
             life.finish()
             return receipts
 
@@ -160,6 +183,9 @@ class SqliteStore:
 
     async def granted(self, actor: str, org: str) -> Sequence[str]:
         return await self._read(lambda db: [scope for (scope,) in rows(db, self._sql["granted"], {"org": org, "actor": actor})])
+
+    async def identity(self) -> str:
+        return str(await self._read(lambda db: value(db, self._sql["setting"], {"name": checking.IDENTITY})))
 
     async def capabilities(self) -> Capabilities:
         def facts(db: apsw.Connection) -> dict[str, str]:

@@ -94,13 +94,17 @@ class Writing:
         if record.key is not None and (first := self._first(record)) is not None:
             return first
         before = self._before(record.id)
-        if before is not None and not access.reaches(self._shelf(before.shelf)):
-            return _refused(record, Refusal.NOT_AUTHORISED)
-        if before is not None and before.digest == record.digest:
+        hidden = before is not None and not access.reaches(self._shelf(before.shelf))
+        if before is not None and not hidden and before.digest == record.digest:
             return self._told(record, Written.UNCHANGED, before.version)
         older, parents = self._reached(record.supersedes, access), self._reached(record.derived_from, access)
         if older is None or parents is None or record.id in record.supersedes or record.id in record.derived_from:
             return _refused(record, Refusal.UNKNOWN_REFERENCE)
+        if hidden:
+            # Only now: what is wrong with the write itself is told first, so that nobody learns from it what stands out of reach.
+            return _refused(record, Refusal.NOT_AUTHORISED)
+        if before is not None and record.label.approval is Approval.APPROVED and out_of_its_own_place(before, older):
+            return _refused(record, Refusal.NOT_STANDING)
         version = 1 if before is None else before.version + 1
         trusted = replace(record, trust=lowest(record.trust, [Trust(each.trust) for each in parents])) if parents else record
         self._store(replace(entry, record=trusted) if parents else entry, before, version, access.as_of)
@@ -132,9 +136,9 @@ class Writing:
 
     def _first(self, record: Record) -> Receipt | None:
         """What the first write with this key was told, or that the key was forgotten, or now comes with something else."""
-        found = self._one("receipt_of", key=record.key)
+        found = self._one("receipt_of", actor=record.actor, key=record.key)
         if not found:
-            gone = self._one("tombstone_of", mark=tombstone(self._org, record.key or ""))
+            gone = self._one("tombstone_of", mark=tombstone(self._org, record.actor, record.key or ""))
             return _refused(record, Refusal.KEY_FORGOTTEN) if gone else None
         source, name, digest, written, version = found[0]
         if (source, name, digest) != (record.id.source, record.id.id, record.digest):
@@ -144,7 +148,7 @@ class Writing:
     def _told(self, record: Record, written: Written, version: int) -> Receipt:
         if record.key is not None:
             row = {"source": str(record.id.source), "id": record.id.id, "digest": record.digest}
-            self._one("add_receipt", key=record.key, written=str(written), version=version, **row)
+            self._one("add_receipt", actor=record.actor, key=record.key, written=str(written), version=version, **row)
         return Receipt(id=str(record.id), written=written, version=version)
 
     def _reached(self, names: Iterable[MemoryId], access: Access) -> list[Before] | None:
@@ -193,7 +197,7 @@ class Writing:
         self._gathered.memories.add(key)
         for passage in entry.passages:
             self._last_passage += 1
-            vectors = _sound(passage.vectors)
+            vectors = sound(passage.vectors)
             self._gather_passage(entry.record, passage, key, standing, vectors)
             if standing.approved:
                 self._gather_indexes(entry.record, passage, standing, vectors)
@@ -315,9 +319,14 @@ class Writing:
             self._db.executemany(self._sql[name], rows)
 
 
-def _sound(vectors: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+def sound(vectors: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
     """Vectors that have a direction, little-endian; zero and what is no number is like nothing, and is not kept."""
     return {space: vector.astype("<f4") for space, vector in vectors.items() if vector.any() and np.isfinite(vector).all()}
+
+
+def out_of_its_own_place(memory: Before, older: Iterable[Before]) -> bool:
+    """Whether it would supersede what stands although it is superseded itself: then neither of the two would stand."""
+    return bool(memory.superseded) and not all(each.superseded for each in older)
 
 
 def _refused(record: Record, code: Refusal) -> Receipt:

@@ -18,10 +18,12 @@ CREATE TABLE remit.setting (
     value text NOT NULL
 );
 
--- Folders and files in which `file:` origins may be read. digest stands for a path in the index, which has no room for long ones.
+-- Folders and files in which `file:` origins of an org may be read. digest stands for a path in the index, which has no room for long ones.
 CREATE TABLE remit.root (
-    digest text PRIMARY KEY,
-    path text COLLATE "C" NOT NULL
+    org text COLLATE "C" NOT NULL,
+    digest text NOT NULL,
+    path text COLLATE "C" NOT NULL,
+    PRIMARY KEY (org, digest)
 );
 
 -- Which orgs have ever written here.
@@ -130,16 +132,17 @@ CREATE TABLE remit.tag (
     FOREIGN KEY (org, memory) REFERENCES remit.memory (org, key)
 );
 
--- What became of the first write with an idempotency key.
+-- What became of an actor's first write with an idempotency key.
 CREATE TABLE remit.receipt (
     org text COLLATE "C" NOT NULL,
+    actor text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
     source text NOT NULL,
     id text NOT NULL,
     digest text NOT NULL,
     written text NOT NULL,
     version bigint NOT NULL,
-    PRIMARY KEY (org, key)
+    PRIMARY KEY (org, actor, key)
 );
 
 CREATE INDEX receipt_by_memory ON remit.receipt (org, source, id);

@@ -7,9 +7,11 @@ CREATE TABLE setting (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Folders and files in which `file:` origins may be read.
+-- Folders and files in which `file:` origins of an org may be read.
 CREATE TABLE root (
-    path TEXT NOT NULL PRIMARY KEY
+    org TEXT NOT NULL,
+    path TEXT NOT NULL,
+    PRIMARY KEY (org, path)
 ) STRICT, WITHOUT ROWID;
 
 -- Scopes granted to the actors of an org, for a service that keeps them here.
@@ -112,16 +114,17 @@ CREATE TABLE tag (
     PRIMARY KEY (org, memory, tag)
 ) STRICT, WITHOUT ROWID;
 
--- What became of the first write with an idempotency key.
+-- What became of an actor's first write with an idempotency key.
 CREATE TABLE receipt (
     org TEXT NOT NULL,
+    actor TEXT NOT NULL,
     key TEXT NOT NULL,
     source TEXT NOT NULL,
     id TEXT NOT NULL,
     digest TEXT NOT NULL,
     written TEXT NOT NULL,
     version INTEGER NOT NULL,
-    PRIMARY KEY (org, key)
+    PRIMARY KEY (org, actor, key)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX receipt_by_memory ON receipt (org, source, id);
