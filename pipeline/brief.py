@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import anyio
 from anyio.lowlevel import checkpoint
 
 from remit.pipeline.authority import Grants, Narrowing, access_for
 from remit.pipeline.config import Config
+from remit.pipeline.errors import StorageUnavailable
 from remit.pipeline.fields import name_at, whole_at
 from remit.pipeline.storage.store import Store
 from remit.stages.evidence import Memory, MemoryId
@@ -48,14 +50,22 @@ async def brief(
     """Pinned facts first, then facts by importance, then the latest sessions; the whole, counted as a whole, within `tokens`.
 
     With nothing declared the facts of machines and agents are in it; a declared project leaves the global facts and its own.
-    A memory too large for the room that is left is passed over and listed, so that one large pin never costs the small ones.
+    A memory too large for the room that is left is passed over and listed, so that one large pin never costs the small ones. When
+    `brief.seconds` end, it holds what was counted as a whole by then, and the rest is listed as unfinished; a store that has not answered
+    until then raises `StorageUnavailable`.
     """
     budget = config.brief.tokens if tokens is None else whole_at("tokens", tokens, 0, config.brief.most_tokens)
     declared = None if project is None else name_at("project", project, config.limits.name_characters)
     access = access_for(grants, Narrowing(sources=frozenset({Source.FACT, Source.SESSION}), project=declared), now)
     settings = config.brief
-    memories = await store.brief(access, pinned=settings.pinned, important=settings.important, recent=settings.recent)
-    return await _filled(memories, counter, budget)
+    filling = _Filling(counter, budget)
+    with anyio.move_on_after(settings.seconds) as time:
+        memories = await store.brief(access, pinned=settings.pinned, important=settings.important, recent=settings.recent)
+        filling.waiting = list(memories)
+        await filling.fill(time.deadline)
+    if filling.waiting is None:
+        raise StorageUnavailable("It did not answer within the seconds of a brief.")
+    return filling.told()
 
 
 def _line(memory: Memory) -> Line:
@@ -67,21 +77,46 @@ def _line(memory: Memory) -> Line:
     return Line(id=memory.id, scope=memory.scope, group=group, text=" ".join(shown(title + memory.text).split()))
 
 
-async def _filled(memories: Sequence[Memory], counter: TokenCounter, budget: int) -> Brief:
-    kept: list[Line] = []
-    left_out: list[tuple[MemoryId, Reason]] = []
-    text, size = "", 0
-    for memory in memories:
-        await checkpoint()  # a line of megabytes takes longer to write than others should wait, and there may be hundreds
+class _Filling:
+    """A brief being filled; whenever it is stopped, `told` is true of all that it was given."""
+
+    def __init__(self, counter: TokenCounter, budget: int) -> None:
+        self.waiting: list[Memory] | None = None
+        self._counter, self._budget = counter, budget
+        self._kept: list[Line] = []
+        self._left_out: list[tuple[MemoryId, Reason]] = []
+        self._text, self._size = "", 0
+
+    async def fill(self, deadline: float) -> None:
+        while self.waiting and anyio.current_time() < deadline:
+            await checkpoint()  # a line of megabytes takes longer to write than others should wait, and there may be hundreds
+            reason = await self._tried(self.waiting[0])
+            memory = self.waiting.pop(0)
+            if reason is not None:
+                self._left_out.append((memory.id, reason))
+
+    async def _tried(self, memory: Memory) -> Reason | None:
+        """Why a memory does not fit; None when it is in the brief now."""
         line = _line(memory)
-        tried = _rendered([*kept, line])
-        tried_size = await counter.count(tried)
-        if tried_size <= budget:
-            kept, text, size = [*kept, line], tried, tried_size
-        else:
-            alone = await counter.count(_rendered([line])) if kept else tried_size
-            left_out.append((line.id, Reason.OVERSIZED if alone > budget else Reason.NO_ROOM))
-    return Brief(text=text, tokens=size, budget=budget, lines=tuple(kept), left_out=tuple(left_out))
+        if self._counter.at_least(line.text) > self._budget:
+            return Reason.OVERSIZED
+        text = _rendered([*self._kept, line])
+        size = await self._counter.count(text)
+        if size <= self._budget:
+            self._kept, self._text, self._size = [*self._kept, line], text, size
+            return None
+        alone = await self._counter.count(_rendered([line])) if self._kept else size
+        return Reason.OVERSIZED if alone > self._budget else Reason.NO_ROOM
+
+    def told(self) -> Brief:
+        unfinished = [(memory.id, Reason.UNFINISHED) for memory in self.waiting or ()]
+        return Brief(
+            text=self._text,
+            tokens=self._size,
+            budget=self._budget,
+            lines=tuple(self._kept),
+            left_out=(*self._left_out, *unfinished),
+        )
 
 
 def _rendered(lines: Sequence[Line]) -> str:

@@ -78,6 +78,7 @@ class RankCeiling(StageCeiling):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyCeiling(StageCeiling):
     rounds: Annotated[int, Field(ge=1, le=10)]
+    continuations: Annotated[int, Field(ge=0, le=100)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +132,16 @@ class Context(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Continuing(_Checked):
+    seconds: Factor
+    seen: Positive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Brief(_Checked):
     tokens: Count
     most_tokens: Count
+    seconds: Factor
     pinned: Count
     important: Count
     recent: Count
@@ -164,10 +172,20 @@ class OpenAI(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillSettings(_Checked):
+    page_texts: Positive
+    lease_seconds: Seconds
+    tries: Positive
+    longest_wait_seconds: Seconds
+    poll_seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding(_Checked):
     provider: Literal["local", "minilm", "openai", "none"]
     semantic_dimensions: Annotated[int, Field(ge=129, le=2000)]
     cached_questions: Count
+    backfill: BackfillSettings
     minilm: MiniLMSettings
     openai: OpenAI
 
@@ -296,6 +314,7 @@ class Config(_Checked):
     authority: AuthoritySettings
     recall: Recall
     context: Context
+    continuing: Continuing
     brief: Brief
     embedding: Embedding
     reranking: Reranking

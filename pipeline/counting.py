@@ -23,9 +23,13 @@ FILE_INLINE_CHARACTERS = 4_000
 
 
 class _Encoding(Protocol):
-    """Raises `TypeError` for a text that has no UTF-8. Counts up to `inline` characters fast enough to do so on the event loop."""
+    """Raises `TypeError` for a text that has no UTF-8. Counts up to `inline` characters fast enough to do so on the event loop.
+
+    No token of it stands for more than `longest` characters; None when that cannot be said.
+    """
 
     inline: int
+    longest: int | None
 
     def count(self, text: str) -> int: ...
 
@@ -35,7 +39,7 @@ class ModelCounter:
 
     The tokenizers let other threads run while they count (a 0.2 s count held the event loop 0.6 ms), but not while they read a vocabulary,
     which takes 0.1-0.4 s once in a process: `load` does that when the host starts, else the first count does. Both raise `ConfigError`
-    for a file that is no tokenizer.
+    for a file that is no tokenizer. A count that nobody waits for any more goes on in its thread to its end, and delays nobody.
     """
 
     def __init__(self, name: str) -> None:
@@ -53,7 +57,11 @@ class ModelCounter:
     async def count(self, text: str) -> int:
         if len(text) <= _encoding(self.name).inline:
             return self.tokens_in(text)
-        return await anyio.to_thread.run_sync(self.tokens_in, text)
+        return await anyio.to_thread.run_sync(self.tokens_in, text, abandon_on_cancel=True)
+
+    def at_least(self, text: str) -> int:
+        longest = _encoding(self.name).longest
+        return 0 if longest is None else -(-len(text) // longest)
 
 
 class HostCounter:
@@ -72,13 +80,16 @@ class HostCounter:
             if len(text) <= INLINE_CHARACTERS:
                 (counted,) = self._called(text)
             else:
-                (counted,) = await anyio.to_thread.run_sync(self._called, text)
+                (counted,) = await anyio.to_thread.run_sync(self._called, text, abandon_on_cancel=True)
             tokens = await counted if isawaitable(counted) else counted
         except Exception as error:
             raise CounterFailed(f"it raised {type(error).__name__}") from error
         if type(tokens) is not int or tokens < 0:
             raise CounterFailed("it gave a negative number" if type(tokens) is int else f"it gave {type(tokens).__name__}")
         return tokens
+
+    def at_least(self, _text: str) -> int:
+        return 0
 
     def _called(self, text: str) -> tuple[int | Awaitable[int]]:
         return (self._counts(text),)  # wrapped, because trio lets no thread return a coroutine
@@ -95,9 +106,11 @@ class _Bundled:
     """A vocabulary that quicktok brings with it."""
 
     inline = INLINE_CHARACTERS
+    longest: int | None
 
     def __init__(self, name: str) -> None:
         self._encoding = quicktok.get_encoding(ENCODINGS[name])
+        self.longest = max(map(len, self._encoding.token_byte_values()))  # bytes, of which a character has one or more
 
     def count(self, text: str) -> int:
         return int(self._encoding.count(text))
@@ -107,6 +120,7 @@ class _FromFile:
     """Any tokenizer of the Hugging Face format. What the file says of cutting and filling texts up is for training, and left out."""
 
     inline = FILE_INLINE_CHARACTERS
+    longest: int | None = None  # one unknown word may be one token, however long, and a normaliser may leave characters out
 
     def __init__(self, path: str) -> None:
         try:

@@ -237,7 +237,8 @@ class Fresh:
 class Card:
     """One piece of evidence as the caller gets it. Only `pack` makes these.
 
-    `tokens` counts its rendered passage; `cite` is its mark in the packed context, and how an answer should refer to it.
+    `tokens` counts its rendered passage, and is a floor of one that is too long for any room; `cite` is its mark in the packed context,
+    and how an answer should refer to it. `disputed_by` are the other cards that say otherwise, best ranked first.
     """
 
     rank: int
@@ -245,6 +246,7 @@ class Card:
     cite: str
     tokens: int
     packed: bool
+    disputed_by: tuple[MemoryId, ...] = ()
 
     @property
     def ranked(self) -> Ranked:

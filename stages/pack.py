@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Card, Fresh, MemoryId
+from remit.stages.excerpts import longest_excerpt
 from remit.stages.ports import TokenCounter
 from remit.stages.render import Format, Quote, passage, whole
 from remit.stages.report import Reason, Staged
-from remit.stages.similar import SENTENCE_END, Said, Wants
+from remit.stages.similar import Said, Wants, opponents
 
-CUT = "[…]"
-"""Stands where the rest of a passage was left out."""
+OTHER_SIDES = 8
+"""So many other sides of a dispute are named in a passage, best ranked first; a longer list would cost more than it tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +81,15 @@ async def pack(
     """Cards of `fresh`, in its order (best first), and a context of as many of them as there is room for.
 
     Next is always what covers most of the words of the questions that nothing covered yet, then what makes most new claims, then the
-    best ranked. The other side of a dispute comes right after the first. A passage that says what a packed one says (`repeats` is
-    the part of their words they share) is left out; one that does not fit is skipped; one larger than the whole room is, with
-    `excerpts`, cut at a sentence to what the others left. When `ceiling.seconds` ends, only what was counted as a whole is packed.
+    best ranked. The other side of a dispute comes right after the first, and every passage names the numbers of those that dispute it,
+    packed or not. A passage that says what a packed one says (`repeats` is the part of their words they share) is left out; one that
+    does not fit is skipped; one larger than the whole room is, with `excerpts`, cut at a sentence to what the others left. When
+    `ceiling.seconds` ends, only what was counted as a whole is packed.
     Raises what `counter` raises.
     """
     budget = room.tokens if ceiling.tokens is None else min(room.tokens, ceiling.tokens)
-    packing = _Packing(fresh[: ceiling.items], replace(room, tokens=budget), counter, words_of, repeats)
+    disputes = opponents([each.memory for each in fresh])
+    packing = _Packing(fresh[: ceiling.items], replace(room, tokens=budget), counter, words_of, repeats, disputes)
     with anyio.move_on_after(ceiling.seconds) as scope:
         if ceiling.seconds > 0 and packing.opened():
             await packing.fill(questions, scope.deadline)
@@ -95,17 +97,23 @@ async def pack(
                 await packing.fill_with_excerpts(scope.deadline)
             await packing.settle()
             await packing.count_the_rest(scope.deadline)
-    return _told(fresh, packing, budget)
+    return _told(fresh, packing, budget, disputes)
 
 
 class _Packing:
     """A context being filled: what is in it, how much that is, and why the rest is not."""
 
     def __init__(
-        self, fresh: Sequence[Fresh], room: Room, counter: TokenCounter, words_of: Callable[[str], frozenset[str]], repeats: float
+        self,
+        fresh: Sequence[Fresh],
+        room: Room,
+        counter: TokenCounter,
+        words_of: Callable[[str], frozenset[str]],
+        repeats: float,
+        disputes: Mapping[int, frozenset[int]],
     ) -> None:
         self.room = room
-        self.quotes = [Quote.of(each, f"[{rank}]") for rank, each in enumerate(fresh, 1)]
+        self.quotes = [Quote.of(each, mark(place), _other_sides(disputes, place)) for place, each in enumerate(fresh)]
         self.reasons: dict[int, Reason] = {}
         self.twins: dict[int, int] = {}
         self.sizes: dict[int, int] = {}
@@ -113,7 +121,7 @@ class _Packing:
         self.settled: tuple[int, ...] = ()
         self.text, self.tokens = "", 0
         self._form = Format(room.format)
-        self._counter, self._words_of, self._repeats = counter, words_of, repeats
+        self._counter, self._words_of, self._repeats, self._disputes = counter, words_of, repeats, disputes
         self._rendered: dict[int, str] = {}
         self._said: dict[int, Said] = {}
         self.chosen: list[int] = []
@@ -130,7 +138,8 @@ class _Packing:
         """Packs one after the other, until nothing is left to try."""
         self._frame = self._used = await self._counter.count(whole([""], self._form))
         self._join = max(0, await self._counter.count(whole(["", ""], self._form)) - self._frame)
-        wants = Wants([quote.memory for quote in self.quotes], [self._words_of(question) for question in questions])
+        wanted = [self._words_of(question) for question in questions]
+        wants = Wants([quote.memory for quote in self.quotes], wanted, self._disputes)
         queue = list(range(len(self.quotes)))
         if wants.in_words:
             queue = [place for place in queue if await self._read(place, wants, deadline)]
@@ -213,9 +222,15 @@ class _Packing:
         self._counted = False
 
     async def _size(self, place: int) -> int:
+        """Its tokens; of one that is too long for the room whatever it says, the least it can have, for counting it could take seconds."""
         if place not in self.sizes:
-            self._rendered[place] = passage(self.quotes[place], self._form)
-            self.sizes[place] = await self._counter.count(self._rendered[place])
+            rendered = passage(self.quotes[place], self._form)
+            least = self._counter.at_least(rendered)
+            if self._frame + least > self.room.left:
+                self.sizes[place] = least
+            else:
+                self._rendered[place] = rendered
+                self.sizes[place] = await self._counter.count(rendered)
         return self.sizes[place]
 
     async def _recount(self) -> None:
@@ -227,45 +242,38 @@ class _Packing:
             self.settled, self.text, self.tokens = tuple(self.chosen), text, tokens
 
     async def _longest_cut(self, quote: Quote) -> tuple[str, int] | None:
-        """The most whole sentences that fit, rendered, and their size: doubling first, so that a huge text is never counted."""
-        ends: list[int] = []
-        more = sentence_ends(quote.text)
-        best, low, high = None, 0, 1
-        while True:
-            ends += islice(more, high - len(ends))
-            cut = await self._cut(quote, ends[high - 1]) if len(ends) >= high else None
-            if cut is None:
-                break
-            best, low, high = cut, high, 2 * high
-        high = min(high, len(ends) + 1)
-        while high - low > 1:
-            middle = (low + high) // 2
-            cut = await self._cut(quote, ends[middle - 1])
-            best, low, high = (best, low, middle) if cut is None else (cut, middle, high)
-        return best
+        """The most whole sentences that fit, rendered, and their size."""
 
-    async def _cut(self, quote: Quote, end: int) -> tuple[str, int] | None:
-        shown = passage(replace(quote, text=f"{quote.text[:end].rstrip()} {CUT}"), self._form)
-        size = await self._counter.count(shown)
-        return (shown, size) if self._fits(size) else None
+        async def fitted(text: str) -> tuple[str, int] | None:
+            rendered = passage(replace(quote, text=text), self._form)
+            if not self._fits(self._counter.at_least(rendered)):
+                return None
+            size = await self._counter.count(rendered)
+            return (rendered, size) if self._fits(size) else None
+
+        return await longest_excerpt(quote.text, fitted)
 
 
-def sentence_ends(text: str) -> Iterator[int]:
-    """Where a text may be cut: after each of its sentences and paragraphs but the last."""
-    last = len(text.rstrip())
-    return (found.end() for found in SENTENCE_END.finditer(text) if found.end() < last and not text[: found.end()].isspace())
+def mark(place: int) -> str:
+    """How a passage is cited, by its place in the ranking."""
+    return f"[{place + 1}]"
 
 
-def _told(fresh: Sequence[Fresh], packing: _Packing, budget: int) -> Packed:
+def _other_sides(disputes: Mapping[int, frozenset[int]], place: int) -> tuple[str, ...]:
+    return tuple(str(other + 1) for other in sorted(disputes.get(place, ()))[:OTHER_SIDES])
+
+
+def _told(fresh: Sequence[Fresh], packing: _Packing, budget: int, disputes: Mapping[int, frozenset[int]]) -> Packed:
     packed, looked_at = frozenset(packing.settled), len(packing.quotes)
     reasons = {place: _reason(place, packing) for place in range(len(fresh)) if place not in packed}
     cards = tuple(
         Card(
             rank=place + 1,
             fresh=each,
-            cite=f"[{place + 1}]",
+            cite=mark(place),
             tokens=packing.cuts[place][1] if place in packed & packing.cuts.keys() else packing.sizes.get(place, 0),
             packed=place in packed,
+            disputed_by=tuple(fresh[other].memory.id for other in sorted(disputes.get(place, ()))),
         )
         for place, each in enumerate(fresh)
     )

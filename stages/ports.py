@@ -18,11 +18,15 @@ from remit.stages.request import Filters, Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A query vector of one stream: `vector` is float32 of shape (dimensions,), `space` names model, revision and dimensions."""
+    """A query vector of one stream: `vector` is float32 of shape (dimensions,), `space` names model, revision and dimensions.
+
+    What has a similarity below `least` will not be proposed, so a store may count it instead of handing it out.
+    """
 
     lane: Lane
     space: str
     vector: NDArray[np.float32]
+    least: float = -1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +59,10 @@ class Postings:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The nearest in-scope passages of one vector route and source: `keys` int64 (n,), `vectors` float32 (n, dimensions)."""
+    """The nearest in-scope passages of one vector route and source: `keys` int64 (n,), `vectors` float32 (n, dimensions).
+
+    `weaker` more were among the nearest and are not handed out, because their similarity is below the probe's `least`.
+    """
 
     route: Route
     lane: Lane
@@ -63,6 +70,7 @@ class Neighbours:
     keys: NDArray[np.int64]
     vectors: NDArray[np.float32]
     more: bool = False
+    weaker: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,3 +162,7 @@ class TokenCounter(Protocol):
     name: str
 
     async def count(self, text: str) -> int: ...
+
+    def at_least(self, text: str) -> int:
+        """The fewest tokens that so long a text can have, known without counting it; 0 when nothing is known."""
+        ...

@@ -35,6 +35,8 @@ _MENDED = (
 )
 _WORD = re.compile(r"[\w:./@+~%,-]+")
 _TICKS = re.compile("`+")
+_MARKUP = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>[]`&"})
+"""What makes links, pictures, code and HTML of a line of Markdown, as JSON can write it too."""
 
 
 class Format(StrEnum):
@@ -49,7 +51,8 @@ class Format(StrEnum):
 class Quote:
     """A passage as it is quoted: `cite` is its mark, `text` what is shown of the memory's text.
 
-    `verified` is when its source was looked at, or why nobody could, and like how it was found left out when None.
+    `verified` is when its source was looked at, or why nobody could, and like how it was found left out when None. `disputed_by` are the
+    numbers of the passages that say otherwise.
     """
 
     cite: str
@@ -58,9 +61,10 @@ class Quote:
     verified: str | None = None
     matched_by: MatchedBy | None = None
     routes: tuple[Route, ...] = ()
+    disputed_by: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, fresh: Fresh, cite: str) -> Quote:
+    def of(cls, fresh: Fresh, cite: str, disputed_by: tuple[str, ...] = ()) -> Quote:
         checked_at = fresh.checked_at
         return cls(
             cite=cite,
@@ -69,6 +73,7 @@ class Quote:
             verified=fresh.verdict.value if checked_at is None else f"{checked_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
             matched_by=fresh.ranked.matched_by,
             routes=fresh.ranked.candidate.routes,
+            disputed_by=disputed_by,
         )
 
 
@@ -97,7 +102,7 @@ def passage(quote: Quote, form: Format) -> str:
         attributes = "".join(f' {name}="{_attribute(value)}"' for name, value in {"cite": quote.cite, **about}.items())
         return f"<passage{attributes}>{escape(text)}</passage>"
     fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
-    line = " ".join(f"{name}={value if _WORD.fullmatch(value) else _string(value)}" for name, value in about.items())
+    line = " ".join(f"{name}={value if _WORD.fullmatch(value) else _string(value).translate(_MARKUP)}" for name, value in about.items())
     return f"{quote.cite} {line}\n{fence}\n{text}\n{fence}"
 
 
@@ -126,6 +131,7 @@ def _about(quote: Quote) -> dict[str, str]:
         "trust": memory.trust.value,
         "matchedBy": quote.matched_by.value if quote.matched_by else "",
         "routes": ",".join(quote.routes),
+        "disputedBy": ",".join(quote.disputed_by),
     }
     return {name: shown(value) for name, value in about.items() if value}
 

@@ -47,7 +47,8 @@ class Request:
     """A recall as its caller states it; only `query` is required and `None` means "as configured".
 
     `sources=()` and `fact_scopes=()` mean none of them, not all. `ceilings` is stage → `{items, seconds, tokens, rounds}`
-    and may only lower what the caller is allowed. Checked by `remit.pipeline.asking` before any store is asked.
+    and may only lower what the caller is allowed. `continuation` is the token of an exhausted answer to the same request, its
+    budgets aside, to go on from there. Checked by `remit.pipeline.asking` before any store is asked.
     """
 
     query: str
@@ -64,9 +65,11 @@ class Request:
     profile: str | None = None
     questions: tuple[str, ...] = ()
     deadline_seconds: float | None = None
+    evidence_minimum: int | None = None
     selection: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     context: ContextWanted = ContextWanted()
     ceilings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: MappingProxyType({}))
+    continuation: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

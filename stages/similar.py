@@ -53,13 +53,13 @@ class Wants:
     """What a context still lacks: words of the questions, claims, and the other sides of what it says.
 
     Memories go by their place in the ranking. When there are questions, `in_words` is true and `words` must hold the distinct words of
-    every place that is asked about, analysed like the questions.
+    every place that is asked about, analysed like the questions. `disputes` is what `opponents` says of them.
     """
 
-    def __init__(self, memories: Sequence[Memory], questions: Sequence[frozenset[str]]) -> None:
+    def __init__(self, memories: Sequence[Memory], questions: Sequence[frozenset[str]], disputes: Mapping[int, frozenset[int]]) -> None:
         self._uncovered = [(set(words), len(words)) for words in questions if words]
         self._claims = [frozenset(folded(f"{claim.about or ''} {claim.says}") for claim in memory.claims) for memory in memories]
-        self._opponents = opponents(memories)
+        self._opponents = disputes
         self._said: set[str] = set()
         self._called: set[int] = set()
         self._vary = bool(self._uncovered or self._opponents or any(self._claims))

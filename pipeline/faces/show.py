@@ -180,7 +180,8 @@ def _context(console: Console, context: Mapping[str, Any]) -> None:
         console.print(Text(context["text"]))
         console.print(Rule(style="dim"))
     for each in context["dropped"]:
-        _aside(console, f"left out: {each['id']} {SENTENCES.get(each['reason'], each['reason'])}")
+        same = f", {each['repeats']}" if "repeats" in each else ""
+        _aside(console, f"left out: {each['id']} {SENTENCES.get(each['reason'], each['reason'])}{same}")
 
 
 def show_brief(console: Console, aside: Console, brief: Brief) -> None:

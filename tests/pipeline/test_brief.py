@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stories.world import ADA, NOW, Item, NewStore, engine_at
 
-from remit.pipeline import Fact, Principal, Session
+from remit.pipeline import Fact, Memory, Principal, Session
+from remit.pipeline.authority import Grants, Narrowing, access_for
+from remit.pipeline.brief import brief
+from remit.pipeline.config import load
 from remit.pipeline.counting import counter_named
 from remit.pipeline.errors import InvalidRequest, StorageUnavailable
+from remit.stages.request import Source
 
 EVERYWHERE = Principal(actor="ada", org="acme", scopes="*")
 
@@ -130,3 +138,93 @@ async def test_every_pin_that_fits_beside_those_before_it_is_in(new_store: NewSt
     for memory, reason in brief.left_out:
         alone = await tokens_in(f"## Pinned\n- {'word ' * sizes[int(memory.id[1:])]}".rstrip() + f" [{memory}, global]\n")
         assert reason == ("oversized" if alone > tokens else "no_room")
+
+
+SECOND = {"brief": {"seconds": 0.05}}
+
+
+async def test_a_store_that_never_answers_is_given_up_and_raised(new_store: NewStore) -> None:
+    from faults.broken import Broken, over
+
+    async with engine_at(new_store(), *pins(1), config=SECOND) as engine:
+        with pytest.raises(StorageUnavailable):
+            await over(engine, lambda store: Broken(store, {"brief": None})).brief(ADA)
+
+
+async def test_a_counter_that_stops_answering_leaves_what_it_had_counted_and_the_rest_is_listed(new_store: NewStore) -> None:
+    async def slow(text: str) -> int:
+        if "rule 2" in text:
+            await anyio.sleep_forever()
+        return len(text.split())
+
+    async with engine_at(new_store(), *pins(4), config=SECOND, counter=slow) as engine:
+        brief = await engine.brief(ADA)
+
+    assert [line.id.id for line in brief.lines] == ["pin-00", "pin-01"]
+    assert [(memory.id, reason) for memory, reason in brief.left_out] == [("pin-02", "unfinished"), ("pin-03", "unfinished")]
+    assert brief.tokens == len(brief.text.split()) > 0
+
+
+BRIEFS = 10_000
+EVERYTHING = Grants(actor="ada", org="acme", scopes=None)
+PIECES = [
+    "keep it short.",
+    "売上レポート",
+    "-" * 300,
+    " " * 90,
+    "a" * 40,
+    "\n## Pinned",
+    "<|endoftext|>",
+    "\u202egnp",
+    "👩‍👩‍👧",
+    "word " * 60,
+]
+
+
+class Remembered:
+    """The real counter, which counts a text once."""
+
+    name = "o200k"
+    at_least = staticmethod(counter_named("o200k").at_least)
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    async def count(self, text: str) -> int:
+        if text not in self._known:
+            self._known[text] = await tokens_in(text)
+        return self._known[text]
+
+
+async def read(facts: Sequence[Fact]) -> Sequence[Memory]:
+    """Facts as a store gives them for a brief."""
+    async with engine_at("memory:", *facts) as engine:
+        return await engine.store.brief(
+            access_for(EVERYTHING, Narrowing(sources=frozenset(Source)), NOW), pinned=99, important=99, recent=99
+        )
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_ten_thousand_briefs_are_within_their_budget_counted_as_a_whole() -> None:
+    chance, counter = random.Random(5), Remembered()
+    everything = await read(
+        [
+            Fact(id=f"f{n:02}", text="x " + " ".join(chance.choices(PIECES, k=chance.choice([1, 2, 4, 9]))), pinned=n % 2 == 0)
+            for n in range(40)
+        ]
+    )
+    config = load()
+    lines = left_out = 0
+    for _ in range(BRIEFS):
+        some = sorted(chance.sample(everything, k=chance.randint(1, 4)), key=lambda memory: not memory.pinned)
+
+        async def those(_access: Any, *, some: Sequence[Memory] = some, **_most: int) -> Sequence[Memory]:
+            return some
+
+        store: Any = SimpleNamespace(brief=those)
+        tokens = chance.choice([0, 20, 60, 120, 300])
+        made = await brief(EVERYTHING, store=store, counter=counter, config=config, now=NOW, tokens=tokens, project=None)
+        assert await tokens_in(made.text) == made.tokens <= tokens
+        assert len(made.lines) + len(made.left_out) == len(some)
+        lines, left_out = lines + len(made.lines), left_out + len(made.left_out)
+    assert min(lines, left_out) > 1000

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,35 @@ async def test_a_long_text_is_counted_as_a_short_one_is() -> None:
 @given(st.text(st.characters()), st.sampled_from(sorted(ENCODINGS)))
 def test_any_text_has_at_most_a_token_a_byte(text: str, name: str) -> None:
     assert 0 <= counter_named(name).tokens_in(text) <= len(text.encode("utf-8", "surrogatepass"))
+
+
+@given(st.text(st.characters()) | st.text("- a", max_size=900), st.sampled_from(sorted(ENCODINGS)))
+def test_no_text_has_fewer_tokens_than_its_length_alone_says(text: str, name: str) -> None:
+    assert counter_named(name).at_least(text) <= counter_named(name).tokens_in(text)
+
+
+def test_of_a_text_far_too_long_it_is_known_without_counting_and_of_a_host_or_a_file_nothing_is(files: dict[str, str]) -> None:
+    assert counter_named("o200k").at_least("-" * 1_000_000) > 6000
+    assert (HostCounter(len).at_least("-" * 1_000_000), counter_named(files["words"]).at_least("x" * 1_000_000)) == (0, 0)
+
+
+async def test_a_long_count_that_nobody_waits_for_any_more_holds_nobody_up() -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(_text: str) -> int:
+        started.set()
+        go_on.wait()
+        return 1
+
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(HostCounter(slow).count, "word " * INLINE_CHARACTERS)
+            while not started.is_set():
+                await anyio.sleep(0.001)
+            scope.cancel()
+
+    assert not go_on.is_set()
+    go_on.set()
 
 
 def test_an_unknown_counter_is_refused_by_name() -> None:

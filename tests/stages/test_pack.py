@@ -15,7 +15,8 @@ import pytest
 from remit.stages.access import Label, Shelf
 from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Candidate, Claim, Fresh, Lane, Memory, MemoryId, Outline, PassageId, Ranked, Route
-from remit.stages.pack import CUT, Packed, Room, pack
+from remit.stages.excerpts import CUT
+from remit.stages.pack import Packed, Room, pack
 from remit.stages.report import Reason
 from remit.stages.request import Source
 
@@ -45,6 +46,9 @@ class Counter:
     async def count(self, text: str) -> int:
         self.asked.append(text)
         return self.rule(text)
+
+    def at_least(self, _text: str) -> int:
+        return 0
 
 
 def units(text: str) -> int:
@@ -266,6 +270,42 @@ async def test_both_sides_of_a_dispute_are_kept_when_either_is(first: dict[str, 
 
     assert ids(await packed(those, 80)) == "ad"
     assert ids(await packed(those, 40)) == "a"
+
+
+async def test_a_passage_names_those_that_dispute_it_whether_they_are_packed_or_not() -> None:
+    those = [
+        fresh("a", "opens at eight", claims=[Claim(about="opens", says="8")]),
+        fresh("b", "has a hook"),
+        fresh("c", "opens at nine", claims=[Claim(about="opens", says="9")]),
+        fresh("d", "opens at ten", claims=[Claim(about="opens", says="10")]),
+    ]
+    pack = await packed(those, 10_000, rule=len, passages=3)
+
+    assert [re.findall(r"disputedBy=(\S+)", line) for line in pack.context.text.splitlines() if line.startswith("[")] == [
+        ["3,4"],
+        ["1,4"],
+        ["1,3"],
+    ]
+    assert [[other.id for other in card.disputed_by] for card in pack.cards] == [["c", "d"], [], ["a", "d"], ["a", "c"]]
+
+
+async def test_of_many_other_sides_the_best_ranked_are_named() -> None:
+    pack = await packed([fresh(f"f{n}", f"opens at {n}", claims=[Claim(about="opens", says=str(n))]) for n in range(20)], 10_000, rule=len)
+
+    assert "disputedBy=2,3,4,5,6,7,8,9\n" in pack.context.text
+
+
+async def test_what_is_too_long_for_any_room_is_never_counted() -> None:
+    class Knowing(Counter):
+        def at_least(self, text: str) -> int:
+            return len(text) // 10
+
+    counter = Knowing(len)
+    pack = await packed([fresh("long", "x" * 100_000), fresh("short", "story")], 500, counter=counter, excerpts=True)
+
+    assert (ids(pack), reasons(pack)) == ("short", {"long": Reason.OVERSIZED})
+    assert pack.cards[0].tokens >= 10_000
+    assert max(map(len, counter.asked)) < 1000
 
 
 async def test_the_same_claim_twice_is_no_dispute() -> None:

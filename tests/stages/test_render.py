@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from remit.stages.access import Label, Shelf
 from remit.stages.evidence import MatchedBy, Memory, MemoryId, Origin, PassageId, Route, Trust
@@ -50,6 +52,14 @@ def test_a_passage_carries_its_mark_and_its_provenance_in_markdown() -> None:
         '[1] id=fact:f1 version=2 scope=global title="The plan" origin=file:///docs/plan.md verified=2026-11-30T12:00:00Z trust=untrusted '
         "matchedBy=both routes=lexical,recent\n```\nDeploys on Friday.\n```"
     )
+
+
+def test_what_disputes_a_passage_is_named_in_every_format() -> None:
+    disputed = replace(quote("Deploys on Friday."), disputed_by=("2", "5"))
+
+    assert "routes=lexical,recent disputedBy=2,5\n" in rendered([disputed], Format.MARKDOWN)
+    assert ElementTree.fromstring(rendered([disputed], Format.XML))[0].attrib["disputedBy"] == "2,5"  # noqa: S314 - our own text
+    assert json.loads(rendered([disputed], Format.JSON))["passages"][0]["disputedBy"] == "2,5"
 
 
 @pytest.mark.parametrize("form", Format)
@@ -118,6 +128,18 @@ def test_a_markdown_context_reads_back_to_the_same_passages(quotes: list[Quote])
     parsed = [{"cite": cite, **values, "text": text} for cite, values, text in parsed_markdown(rendered(quotes, Format.MARKDOWN))]
 
     assert [{name: each[name] for name in expected(one)} for one, each in zip(quotes, parsed, strict=True)] == [*map(expected, quotes)]
+
+
+@given(QUOTES)
+@settings(max_examples=120, deadline=None)
+def test_a_commonmark_reader_sees_one_line_and_one_block_of_code_for_each_passage_and_no_markup(quotes: list[Quote]) -> None:
+    blocks = MarkdownIt("commonmark").parse(rendered(quotes, Format.MARKDOWN))
+    kinds = ["paragraph_open", "inline", "paragraph_close"]
+
+    assert [each.type for each in blocks] == [*kinds, *[*kinds, "fence"] * len(quotes)]
+    assert [each.content for each in blocks if each.type == "fence"] == [f"{shown(each.text)}\n" for each in quotes]
+    inside = {child.type for each in blocks for child in each.children or ()}
+    assert inside.isdisjoint({"link_open", "image", "html_inline", "code_inline"})
 
 
 @given(QUOTES)
