@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
@@ -15,12 +15,12 @@ from remit.stages.access import Access
 from remit.stages.bm25 import Scored, Words
 from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Hit, Lane, MemoryId, Route
-from remit.stages.lanes import Proposed, hits_of, lexical, proposed_by_vectors, proposed_by_words, shortlist
+from remit.stages.lanes import Proposed, eligible_of, hits_of, lexical, proposed_by_vectors, proposed_by_words, shortlist
 from remit.stages.near import edits_allowed, near_words
 from remit.stages.ports import Embedder, Finder, Found, Neighbours, Postings, Probe, Wanted
 from remit.stages.report import Degradation, Reason, Staged
 from remit.stages.request import Filters, Source
-from remit.stages.selection import Selection
+from remit.stages.selection import Bar, Selection
 from remit.stages.terms import Terms
 
 EMBEDDING_PART = 0.5
@@ -33,13 +33,16 @@ STORE_PART = 0.9
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """What is looked for: the question's text and words, what hits must be beyond readable, and, of earlier rounds, the memories
-    that were seen and how many places each lane has given away in each source."""
+    that were seen, how many places each lane has given away in each source, and what words had to carry. `settled` says of a memory
+    whether an answer that this search goes on from has decided it: it keeps its place, and is let go as `seen`."""
 
     text: str
     terms: Terms
     filters: Filters = field(default_factory=Filters)
     seen: frozenset[MemoryId] = frozenset()
     taken: Mapping[tuple[Lane, Source], int] = field(default_factory=dict)
+    bar: Bar | None = None
+    settled: Callable[[MemoryId], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,8 @@ class Generated(Staged[Hit]):
     """The hits, and how they were found: `routes` says `ran` or why not; `near` the words tried for an unknown one;
     `left_out` the words too common to look up; `thresholds` what each vector lane had to reach; `scores` of all that held a word;
     `eligible` the passages that passed the filters (None: all do); `cut` the sources of which more was found than `ceiling.items`.
-    `coverage` is, for each vector lane, how many passages in reach have a vector of its space, and how many there are."""
+    `coverage` is, for each vector lane, how many passages in reach have a vector of its space, and how many there are. `bar` is what
+    words had to carry, and `settled` the hits that were let go as `seen`."""
 
     routes: Mapping[Route, str] = field(default_factory=dict)
     coverage: Mapping[Lane, tuple[int, int]] = field(default_factory=dict)
@@ -58,6 +62,8 @@ class Generated(Staged[Hit]):
     eligible: NDArray[np.int64] | None = None
     cut: frozenset[Source] = frozenset()
     proposals: tuple[Proposed, ...] = ()
+    bar: Bar | None = None
+    settled: tuple[Hit, ...] = ()
 
 
 async def generate(
@@ -78,7 +84,7 @@ async def generate(
     if ceiling.items <= 0 or ceiling.seconds <= 0:
         return Generated(received=0, kept=(), exhausted=Limit.ITEMS if ceiling.items <= 0 else Limit.SECONDS, cut=access.sources)
     with anyio.move_on_after(ceiling.seconds) as time:
-        probes, failed = await _probes(lookup.text, embedders, ceiling.seconds * EMBEDDING_PART)
+        probes, failed = await _probes(lookup.text, embedders, selection, ceiling.seconds * EMBEDDING_PART)
         wanted = Wanted(
             words=_looked_up(lookup.terms),
             probes=probes,
@@ -96,11 +102,14 @@ async def generate(
         scores = lexical(lookup.terms, found, near, words)
         await anyio.lowlevel.checkpoint()  # others have their turn between two pieces of arithmetic over a large scope
         thresholds = {each.lane: selection.threshold(each.lane, found.compared.get(each.lane, 0), each.vector.size) for each in probes}
-        proposals = _proposals(lookup, scores, found, probes, thresholds, selection)
+        eligible = eligible_of(scores, found)
+        bar = lookup.bar or selection.bar(scores, eligible)  # of later rounds too: without its best, a list would be let to sink
+        proposals = _proposals(lookup, scores, found, probes, thresholds, eligible, bar)
         keys: set[int] = set().union(*(shortlist(each, ceiling.items).tolist() for each in proposals))
         outlines = await finder.outlines(sorted(keys), access) if keys else {}
         hits = [hits_of(each, outlines, ceiling.items, lookup.taken.get((each.lane, each.source), 0)) for each in proposals]
-        generated = _told(proposals, hits, found, most=ceiling.items)
+        settled = _settled(hits, lookup)
+        generated = _told(proposals, hits, settled, found, most=ceiling.items)
         plain = {term.text: term.plain or term.text for term in lookup.terms.words}
         return replace(
             generated,
@@ -113,18 +122,20 @@ async def generate(
             scores=scores,
             eligible=found.eligible,
             proposals=proposals,
+            bar=bar,
+            settled=settled,
         )
     return Generated(received=0, kept=(), exhausted=Limit.SECONDS)
 
 
-async def _probes(text: str, embedders: Sequence[Embedder], seconds: float) -> tuple[tuple[Probe, ...], bool]:
+async def _probes(text: str, embedders: Sequence[Embedder], selection: Selection, seconds: float) -> tuple[tuple[Probe, ...], bool]:
     """The question's vector in each stream, embedded once, and whether a stream failed or came too late."""
     vectors: list[NDArray[np.float32] | None] = []
     with anyio.move_on_after(seconds):
         for embedder in embedders:
             vectors.append(await _vector(text, embedder))  # noqa: PERF401 - what came in time is kept
     probes = [
-        Probe(lane=embedder.lane, space=embedder.space, vector=vector)
+        Probe(lane=embedder.lane, space=embedder.space, vector=vector, least=selection.least(embedder.lane))
         for embedder, vector in zip(embedders, vectors, strict=False)
         if vector is not None and vector.any()
     ]
@@ -193,11 +204,17 @@ def _stands(word: str, postings: Mapping[str, Postings]) -> bool:
 
 
 def _proposals(
-    lookup: Lookup, scores: Scored, found: Found, probes: Sequence[Probe], thresholds: Mapping[Lane, float], selection: Selection
+    lookup: Lookup,
+    scores: Scored,
+    found: Found,
+    probes: Sequence[Probe],
+    thresholds: Mapping[Lane, float],
+    eligible: NDArray[np.bool_],
+    bar: Bar,
 ) -> tuple[Proposed, ...]:
     of_lane = {probe.lane: probe for probe in probes}
     phrased, first_round = bool(lookup.filters.phrases), not lookup.seen
-    by_words = proposed_by_words(scores, found, selection, phrased=phrased, first_round=first_round)
+    by_words = proposed_by_words(scores, eligible, bar, phrased=phrased, first_round=first_round)
     looked_up_all = not (found.left_out or lookup.terms.cut or found.exhausted is Limit.SECONDS)
     chosen = np.concatenate([each.keys for each in by_words]) if by_words else scores.keys[:0]
     judged = chosen if looked_up_all else None
@@ -206,8 +223,16 @@ def _proposals(
     return (*by_vectors, *by_words)
 
 
-def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], found: Found, *, most: int) -> Generated:
+def _settled(hits: Sequence[Sequence[Hit]], lookup: Lookup) -> tuple[Hit, ...]:
+    """The hits that an answer which this search goes on from has decided."""
+    if (settled := lookup.settled) is None:
+        return ()
+    return tuple(hit for found in hits for hit in found if settled(hit.outline.memory))
+
+
+def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], settled: Sequence[Hit], found: Found, *, most: int) -> Generated:
     rejected: Counter[Reason] = Counter(found.dead)
+    seen = {hit.outline.memory for hit in settled}
     cut = {each.source for each, proposal in zip(found.neighbours, proposals, strict=False) if _open_ended(each, proposal)}
     for proposal, kept in zip(proposals, hits, strict=True):
         over = max(0, proposal.keys.size - most)
@@ -215,9 +240,10 @@ def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], found: F
         rejected[Reason.OVER_CEILING] += over
         rejected[Reason.GONE] += proposal.keys.size - over - len(kept)
         cut |= {proposal.source} if over else set()
+    rejected[Reason.SEEN] = len(settled)
     return Generated(
         received=sum(found.dead.values()) + sum(each.seen for each in proposals),
-        kept=tuple(hit for kept in hits for hit in kept),
+        kept=tuple(hit for kept in hits for hit in kept if not seen or hit.outline.memory not in seen),
         rejected={reason: count for reason, count in rejected.items() if count},
         exhausted=found.exhausted or (Limit.ITEMS if cut else None),
         cut=frozenset(cut),
@@ -226,7 +252,7 @@ def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], found: F
 
 def _open_ended(neighbours: Neighbours, proposal: Proposed) -> bool:
     """Whether a vector route may have left out what it would have proposed. Nearest first: behind one that is too weak all are."""
-    return neighbours.more and (neighbours.route is Route.RECENT or proposal.keys.size == neighbours.keys.size)
+    return neighbours.more and (neighbours.route is Route.RECENT or proposal.keys.size == neighbours.keys.size + neighbours.weaker)
 
 
 def _degraded(near: Mapping[str, tuple[str, ...]], embedding_failed: bool) -> tuple[Degradation, ...]:

@@ -14,7 +14,7 @@ from remit.stages.near import is_sure
 from remit.stages.ports import Found, Neighbours, Postings, Probe
 from remit.stages.report import Reason
 from remit.stages.request import Source
-from remit.stages.selection import Selection, similarities
+from remit.stages.selection import Bar, similarities
 from remit.stages.terms import Term, Terms, words_of
 
 SOURCES = tuple(Source)
@@ -97,13 +97,17 @@ def lexical(terms: Terms, found: Found, near: Mapping[str, Sequence[str]], rules
     return replace(scores, idle=terms.idle)
 
 
-def proposed_by_words(scores: Scored, found: Found, selection: Selection, *, phrased: bool, first_round: bool) -> list[Proposed]:
+def eligible_of(scores: Scored, found: Found) -> NDArray[np.bool_]:
+    """Which of the scored passages pass the filters, and were not seen in an earlier round."""
+    return np.ones(scores.keys.size, dtype=np.bool_) if found.eligible is None else np.isin(scores.keys, found.eligible)
+
+
+def proposed_by_words(scores: Scored, eligible: NDArray[np.bool_], bar: Bar, *, phrased: bool, first_round: bool) -> list[Proposed]:
     """Per source, the passages that carry enough of the question, or one of its phrases, or are called by another name.
 
     What the filters leave out is counted once, in the first round; later rounds leave out what was seen as well.
     """
-    eligible = np.ones(scores.keys.size, dtype=np.bool_) if found.eligible is None else np.isin(scores.keys, found.eligible)
-    strong = scores.aliased | phrased | selection.bar(scores, eligible).cleared(scores)
+    strong = scores.aliased | phrased | bar.cleared(scores)
     proposals = []
     for index, source in enumerate(SOURCES):
         here = scores.sources == index
@@ -142,8 +146,8 @@ def proposed_by_vectors(neighbours: Neighbours, probe: Probe, threshold: float, 
         source=neighbours.source,
         keys=neighbours.keys[strong],
         strengths=likeness[strong],
-        seen=neighbours.keys.size,
-        rejected={Reason.WEAK: int(np.count_nonzero(~strong))},
+        seen=neighbours.keys.size + neighbours.weaker,
+        rejected={Reason.WEAK: neighbours.weaker + int(np.count_nonzero(~strong))},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Protocol
 
 import numpy as np
@@ -107,6 +108,12 @@ class Finder(Protocol):
 
     async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
         """The outlines of these passages; one that may not be read (any more) is absent."""
+        ...
+
+    async def around(self, keys: Collection[int], reach: int, within: timedelta, access: Access) -> Mapping[int, Sequence[int]]:
+        """What was said just before and after: for each of these passages that is a session of a conversation, the `reach` sessions of
+        the same shelf that were made last before it and the `reach` made first after it, none made at the same time or longer than
+        `within` from it. Only what stands counts, and is told; of equally old ones the last before, and the first after, by id."""
         ...
 
     async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:

@@ -44,6 +44,7 @@ class Reason(StrEnum):
     OVERSIZED = "oversized"
     NO_ROOM = "no_room"
     PASSAGES = "passages"
+    SEEN = "seen"
 
 
 class Degradation(StrEnum):

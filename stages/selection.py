@@ -86,11 +86,14 @@ class Selection:
             telling=telling,
         )
 
+    def least(self, lane: Lane) -> float:
+        """The similarity below which nothing is proposed in this vector lane, however little is looked at."""
+        return self.semantic if lane is Lane.SEMANTIC else self.local
+
     def threshold(self, lane: Lane, compared: int, dimensions: int) -> float:
         """The similarity a passage must reach in this vector lane when `compared` passages of `dimensions` are looked at."""
-        if lane is Lane.SEMANTIC:
-            return max(self.semantic, above_chance(compared, dimensions, self.chance.semantic))
-        return max(self.local, above_chance(compared, dimensions, self.chance.local))
+        chance = self.chance.semantic if lane is Lane.SEMANTIC else self.chance.local
+        return max(self.least(lane), above_chance(compared, dimensions, chance))
 
 
 def before_the_fall(amounts: NDArray[np.float64], part: float) -> float:

@@ -29,6 +29,7 @@ from remit.stages.evidence import Lane, Route
 from remit.stages.ports import Found, Probe
 from remit.stages.report import Degradation
 from remit.stages.request import Filters, Source, TagFilter
+from remit.stages.selection import similarities
 
 pytestmark = pytest.mark.anyio
 
@@ -179,6 +180,29 @@ async def test_the_longer_vectors_are_searched_alike_and_come_back_as_they_were(
             assert await store.faults() == []
 
 
+@pytest.mark.parametrize("least", [-1.0, 0.0, 0.5, 0.999, 1.0])
+async def test_what_is_too_weak_to_be_proposed_is_counted_and_not_brought(store_database: str, least: float) -> None:
+    random = np.random.default_rng(6)
+    narrow, wide = (random.standard_normal((60, many)).astype(np.float16).astype(np.float32) for many in (3, 768))
+    entries = [
+        replace(memory(f"m{at}", "x"), passages=(replace(memory(f"m{at}", "x").passages[0], vectors={SPACE: narrow[at], "wide": wide[at]}),))
+        for at in range(60)
+    ]
+    probes = [
+        Probe(lane=Lane.SEMANTIC, space="wide", vector=wide[7] + random.standard_normal(768).astype(np.float32), least=least),
+        Probe(lane=Lane.LOCAL, space=SPACE, vector=narrow[7], least=least),
+    ]
+    async with opened(store_database) as store:
+        await store.put(entries, EVERYTHING)
+        answer = await store.find(replace(wanting(rows=60), probes=tuple(probes)), OWN)
+
+    for each, probe, vectors in zip(answer.neighbours, probes, (wide, narrow), strict=True):
+        near = vectors[similarities(probe.vector, vectors) >= least]
+        assert {row.tobytes() for row in near} <= {row.tobytes() for row in each.vectors}
+        assert (each.keys.size + each.weaker, each.more) == (60, False)
+        assert each.weaker == 0 if least < 0 else each.keys.size < 60
+
+
 async def test_a_vector_that_is_longer_than_there_is_room_for_costs_its_lane_only(store_database: str) -> None:
     async with opened(store_database) as store:
         await store.put([with_vector(memory("one", "red"), "huge", np.ones(3000, dtype=np.float32))], EVERYTHING)
@@ -255,6 +279,10 @@ async def test_without_the_extension_words_are_searched_and_that_is_said(postgre
 SQL = statements.load(Path(statements.__file__).parent / "queries.sql")
 
 PLANS = {
+    "whole_local": ("vector_local_pkey", "vector_local_nearest"),
+    "whole_local_of_org": ("vector_local_pkey", "vector_local_nearest"),
+    "whole_semantic": ("vector_semantic_pkey", "vector_semantic_nearest"),
+    "whole_semantic_of_org": ("vector_semantic_pkey", "vector_semantic_nearest"),
     "nearest_local": ("vector_local_pkey", "vector_local_nearest"),
     "nearest_local_of_org": ("vector_local_pkey", "vector_local_nearest"),
     "eligible_local": ("vector_local_pkey", "vector_local_nearest"),

@@ -160,6 +160,7 @@ def values(connection: psycopg.Connection[Any], org: str) -> Mapping[str, Any]:
         "source": "fact",
         "dimensions": 2,
         "probe": vector(direction, 128),
+        "farthest": 2.0,
         "eligible": keys,
         "created_from": None,
         "created_until": None,

@@ -422,6 +422,71 @@ WITH
     )
 SELECT '[' || string_agg(f.outline, ',') || ']' FROM found AS f WHERE f.shelf IN (SELECT r.id FROM reached AS r);
 
+-- around
+-- Of each of these passages that is a turn of a conversation and stands in reach: [key, keys made before it, keys made after it], as JSON.
+WITH
+    found AS MATERIALIZED (
+        SELECT p.key, p.shelf, m.created_at
+        FROM unnest(:keys::bigint[]) AS w(key) CROSS JOIN LATERAL (
+            SELECT p.*
+            FROM remit.passage AS p
+            WHERE p.org = :org AND p.key = w.key
+                AND p.approved AND NOT p.superseded
+                AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+            OFFSET 0
+        ) AS p
+        CROSS JOIN LATERAL (
+            SELECT m.created_at FROM remit.memory AS m WHERE m.org = :org AND m.key = p.memory AND m.source = 'session' OFFSET 0
+        ) AS m
+    ),
+    reached AS MATERIALIZED (
+        SELECT s.id
+        FROM (SELECT DISTINCT shelf FROM found) AS f CROSS JOIN LATERAL (
+            SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = f.shelf OFFSET 0
+        ) AS s
+        WHERE s.source IN (SELECT unnest(:sources::text[])) AND (s.conversation <> '' OR starts_with(s.scope, 'conversation:'))
+            AND (:granted::text[] IS NULL OR (
+                s.scope IN (SELECT unnest(:granted::text[]))
+                AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
+                AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
+            ))
+            AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
+            AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])))
+    )
+SELECT json_agg(json_build_array(f.key, coalesce(b.keys, '[]'::json), coalesce(a.keys, '[]'::json)))
+FROM found AS f
+    CROSS JOIN LATERAL (
+        SELECT json_agg(n.key) AS keys FROM (
+            SELECT q.key
+            FROM remit.memory AS n CROSS JOIN LATERAL (
+                SELECT q.key FROM remit.passage AS q
+                WHERE q.org = :org AND q.memory = n.key AND q.ordinal = 0
+                    AND q.approved AND NOT q.superseded
+                    AND (q.valid_from IS NULL OR q.valid_from <= :now) AND (q.valid_until IS NULL OR :now < q.valid_until)
+                OFFSET 0
+            ) AS q
+            WHERE n.org = :org AND n.shelf = f.shelf AND n.source = 'session'
+                AND n.created_at < f.created_at AND n.created_at >= f.created_at - :within
+            ORDER BY n.created_at DESC, n.id DESC LIMIT :reach
+        ) AS n
+    ) AS b
+    CROSS JOIN LATERAL (
+        SELECT json_agg(n.key) AS keys FROM (
+            SELECT q.key
+            FROM remit.memory AS n CROSS JOIN LATERAL (
+                SELECT q.key FROM remit.passage AS q
+                WHERE q.org = :org AND q.memory = n.key AND q.ordinal = 0
+                    AND q.approved AND NOT q.superseded
+                    AND (q.valid_from IS NULL OR q.valid_from <= :now) AND (q.valid_until IS NULL OR :now < q.valid_until)
+                OFFSET 0
+            ) AS q
+            WHERE n.org = :org AND n.shelf = f.shelf AND n.source = 'session'
+                AND n.created_at > f.created_at AND n.created_at <= f.created_at + :within
+            ORDER BY n.created_at, n.id LIMIT :reach
+        ) AS n
+    ) AS a
+WHERE f.shelf IN (SELECT r.id FROM reached AS r);
+
 -- vocabulary
 -- The plain words of a length that stand on shelves in reach: a JSON array.
 SELECT json_agg(DISTINCT v.word)
