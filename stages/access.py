@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from remit.stages.request import Source
 
 GLOBAL = "global"
+EVERY = "*"
+"""In place of scopes: every scope of an org."""
+
 KINDS = ("project", "person", "conversation", "machine", "agent")
 
 
@@ -27,6 +31,11 @@ class Shelf:
     scope: str = GLOBAL
     project: str | None = None
     conversation: str | None = None
+
+    @property
+    def of_conversation(self) -> bool:
+        """Whether everything on it comes out of one conversation."""
+        return self.conversation is not None or self.scope.startswith("conversation:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +56,8 @@ class Access:
 
     `granted` holds scopes by their whole names; `None` means every scope of the org. The rest narrows that further:
     `sources` asked for, `scopes` for every source, `fact_scopes` for facts alone; `None` narrows nothing, an empty set leaves nothing.
+    `kept` says that `granted` is what the store's own table held for `actor` a moment ago: the store looks again in the transaction of
+    every answer and write, and goes by what is left of it.
     """
 
     actor: str
@@ -56,6 +67,7 @@ class Access:
     sources: frozenset[Source] = frozenset(Source)
     scopes: frozenset[str] | None = None
     fact_scopes: frozenset[str] | None = None
+    kept: bool = False
 
     def admits(self, label: Label) -> bool:
         """THE visibility rule: on a shelf this access reaches, approved, not superseded, and inside its time."""
@@ -86,3 +98,10 @@ class Access:
     def grants(self, scope: str) -> bool:
         """Whether this scope of the own org was granted, by its whole name; `global` always is."""
         return scope == GLOBAL or self.granted is None or scope in self.granted
+
+    def left(self, scopes: Collection[str]) -> Access:
+        """What is left of it when the actor is granted these scopes now, `"*"` among them for all; never more than it was."""
+        if EVERY in scopes:
+            return self
+        held = frozenset(scopes) if self.granted is None else self.granted & {GLOBAL, *scopes}
+        return self if held == self.granted else replace(self, granted=held)

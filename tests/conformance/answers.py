@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 from conformance.worlds import NOW, SPACE, memory, seen_from, wanting
@@ -20,6 +21,7 @@ SCOPES = ("global", "project:alpha", "project:alpha2", "project:alpha-b", "proje
 ORIGINS = (None, None, "alpha", "alpha2", "")
 SOON = NOW.replace(microsecond=1)
 JUST_BEFORE = NOW.replace(hour=11, minute=59, second=59, microsecond=999_999)
+BRIEFLY = timedelta(microseconds=1)
 MOMENTS = (None, None, None, JUST_BEFORE, NOW, SOON)
 
 scopes = st.sampled_from(SCOPES)
@@ -124,6 +126,16 @@ async def found(store: Store, wanted: Wanted, access: Access) -> dict[str, Any]:
     }
 
 
+async def around(store: Store, wanted: Wanted, access: Access, reach: int = 2, within: timedelta = BRIEFLY) -> dict[str, list[str]]:
+    """What was said before and after each passage that holds one of the words, by name, in order."""
+    answer = await store.find(wanted, access)
+    keys = {int(key) for each in answer.postings.values() for key in each.keys}
+    told = await store.around(sorted(keys), reach, within, access)
+    outlines = await store.outlines(sorted({*told, *(key for beside in told.values() for key in beside)}), access)
+    name = {key: f"{outline.passage.memory}#{outline.passage.ordinal}" for key, outline in outlines.items()}
+    return {name[key]: [name[each] for each in beside] for key, beside in sorted(told.items(), key=lambda each: name[each[0]])}
+
+
 async def everything_told(store: Store, access: Access, names: Iterable[PassageId], wanted: Wanted) -> dict[str, Any]:
     """All that a store tells this access, by all of its questions."""
     names = list(names)
@@ -132,6 +144,7 @@ async def everything_told(store: Store, access: Access, names: Iterable[PassageI
         "read": await store.read(names, access),
         "passages": {str(name): await store.passages_of(name, access) for name in {each.memory for each in names}},
         "vocabulary": await store.vocabulary(1, 9, access),
+        "around": await around(store, wanted, access),
         "brief": await store.brief(access, pinned=2, important=2, recent=2),
         "coverage": await store.coverage(SPACE, access),
     }

@@ -33,6 +33,7 @@ STARTS = {
     "eligible": "passage_by_shelf (org=? AND shelf=?",
     "eligible_by_phrase": "SCAN f VIRTUAL TABLE",
     "outlines": "SEARCH p USING INTEGER PRIMARY KEY",
+    "around": "memory_in_time (org=? AND shelf=? AND created_at>? AND created_at<?)",
     "vocabulary": "SEARCH vocabulary USING PRIMARY KEY (org=? AND shelf=? AND letters>? AND letters<?)",
     "read": "SEARCH m USING INDEX sqlite_autoindex_memory_1 (org=? AND source=? AND id=?)",
     "passages_of": "SEARCH m USING INDEX sqlite_autoindex_memory_1 (org=? AND source=? AND id=?)",

@@ -58,6 +58,15 @@ class MemoryStore:
             if each.key in wanted
         }
 
+    async def around(self, keys: Collection[int], reach: int, within: timedelta, access: Access) -> Mapping[int, Sequence[int]]:
+        turns = [kept for kept in self._kept.values() if _is_turn(kept) and kept.passages and access.admits(kept.label)]
+        return {
+            each.key: [other.passages[0].key for other in _around(kept, turns, reach, within)]
+            for kept in turns
+            for each in kept.passages
+            if each.key in keys
+        }
+
     async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
         access = self._still(access)
         words = {
@@ -193,6 +202,23 @@ class MemoryStore:
 async def open_memory(signature: str) -> MemoryStore:
     """An empty store. `signature` names the analyser whose words it is given."""
     return MemoryStore(signature)
+
+
+def _is_turn(kept: Kept) -> bool:
+    return kept.record.id.source is Source.SESSION and kept.label.shelf.of_conversation
+
+
+def _around(kept: Kept, turns: Sequence[Kept], reach: int, within: timedelta) -> list[Kept]:
+    """The turns of the same conversation that were made last before this one, and first after it."""
+
+    def made(other: Kept) -> tuple[datetime, str]:
+        return other.record.created_at, other.record.id.id
+
+    now = kept.record.created_at
+    near = [each for each in turns if each.label.shelf == kept.label.shelf and abs(each.record.created_at - now) <= within]
+    before = sorted((each for each in near if each.record.created_at < now), key=made, reverse=True)
+    after = sorted((each for each in near if each.record.created_at > now), key=made)
+    return [*before[:reach], *after[:reach]]
 
 
 def _outline(kept: Kept, each: Indexed) -> Outline:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 
 import numpy as np
 
@@ -25,6 +26,15 @@ async def outlines(desk: Desk, keys: Collection[int], access: Access) -> dict[in
     wanted = np.fromiter(keys, dtype=np.int64, count=len(keys))
     answers = await _asked(desk, access, desk.command("outlines", **reach(access), keys=wanted))
     return outlines_of(answers.value(0))
+
+
+async def around(desk: Desk, keys: Collection[int], turns: int, within: timedelta, access: Access) -> dict[int, list[int]]:
+    if not keys:
+        return {}
+    wanted = np.fromiter(keys, dtype=np.int64, count=len(keys))
+    beside = {"keys": wanted, "reach": turns, "within": within // timedelta(microseconds=1)}
+    answers = await _asked(desk, access, desk.command("around", **reach(access), **beside))
+    return {key: before + after for key, before, after in json.loads(answers.value(0) or b"[]")}
 
 
 async def vocabulary(desk: Desk, shortest: int, longest: int, access: Access) -> list[str]:

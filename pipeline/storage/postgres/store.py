@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -91,6 +91,9 @@ class PostgresStore:
 
     async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
         return await as_granted(access, lambda access: reading.outlines(self._desk, keys, access))
+
+    async def around(self, keys: Collection[int], reach: int, within: timedelta, access: Access) -> Mapping[int, Sequence[int]]:
+        return await as_granted(access, lambda access: reading.around(self._desk, keys, reach, within, access))
 
     async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
         return await as_granted(access, lambda access: reading.vocabulary(self._desk, shortest, longest, access))

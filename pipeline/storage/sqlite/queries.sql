@@ -281,6 +281,40 @@ WHERE p.org = :org AND p.shelf IN (SELECT value FROM json_each(:shelves))
     AND p.approved = 1 AND p.superseded = 0
     AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until);
 
+-- around
+-- Of each of these passages that is a turn of a conversation and stands in reach: [key, keys made before it, keys made after it].
+SELECT json_group_array(json_array(
+    p.key,
+    json((
+        SELECT json_group_array(key) FROM (
+            SELECT q.key
+            FROM memory AS n INDEXED BY memory_in_time CROSS JOIN passage AS q ON q.memory = n.key AND q.ordinal = 0
+            WHERE n.org = :org AND n.shelf = m.shelf AND n.source = 'session'
+                AND n.created_at < m.created_at AND n.created_at >= m.created_at - :within
+                AND q.approved = 1 AND q.superseded = 0
+                AND (q.valid_from IS NULL OR q.valid_from <= :now) AND (q.valid_until IS NULL OR :now < q.valid_until)
+            ORDER BY n.created_at DESC, n.id DESC LIMIT :reach
+        )
+    )),
+    json((
+        SELECT json_group_array(key) FROM (
+            SELECT q.key
+            FROM memory AS n INDEXED BY memory_in_time CROSS JOIN passage AS q ON q.memory = n.key AND q.ordinal = 0
+            WHERE n.org = :org AND n.shelf = m.shelf AND n.source = 'session'
+                AND n.created_at > m.created_at AND n.created_at <= m.created_at + :within
+                AND q.approved = 1 AND q.superseded = 0
+                AND (q.valid_from IS NULL OR q.valid_from <= :now) AND (q.valid_until IS NULL OR :now < q.valid_until)
+            ORDER BY n.created_at, n.id LIMIT :reach
+        )
+    ))
+))
+FROM carray(:keys) AS k CROSS JOIN passage AS p ON p.key = k.value CROSS JOIN memory AS m ON m.key = p.memory
+CROSS JOIN shelf AS s ON s.id = p.shelf
+WHERE p.org = :org AND p.shelf IN (SELECT value FROM json_each(:shelves))
+    AND p.approved = 1 AND p.superseded = 0
+    AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+    AND m.source = 'session' AND (s.conversation <> '' OR substr(s.scope, 1, 13) = 'conversation:');
+
 -- vocabulary
 -- The plain words of a length that stand on these shelves.
 SELECT json_group_array(DISTINCT word)

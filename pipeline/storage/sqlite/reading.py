@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import apsw
@@ -26,6 +27,19 @@ def outlines(db: apsw.Connection, sql: Sql, keys: Collection[int], access: Acces
         return {}
     wanted = np.fromiter(keys, dtype=np.int64, count=len(keys))
     return in_reach(db, sql, access, lambda scope: outlines_of(value(db, sql["outlines"], scope | {"keys": apsw.carray(wanted)})))
+
+
+def around(
+    db: apsw.Connection, sql: Sql, keys: Collection[int], reach: int, within: timedelta, access: Access
+) -> dict[int, list[int]]:
+    if not keys:
+        return {}
+    beside = {"keys": apsw.carray(np.fromiter(keys, dtype=np.int64, count=len(keys))), "reach": reach, "within": within // timedelta(microseconds=1)}
+
+    def turns(scope: dict[str, Any]) -> dict[int, list[int]]:
+        return {key: before + after for key, before, after in json.loads(value(db, sql["around"], scope | beside))}
+
+    return in_reach(db, sql, access, turns)
 
 
 def vocabulary(db: apsw.Connection, sql: Sql, shortest: int, longest: int, access: Access) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from importlib.metadata import version
 from types import TracebackType
@@ -78,6 +78,9 @@ class SqliteStore:
 
     async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
         return await self._read(lambda db: reading.outlines(db, self._sql, keys, access))
+
+    async def around(self, keys: Collection[int], reach: int, within: timedelta, access: Access) -> Mapping[int, Sequence[int]]:
+        return await self._read(lambda db: reading.around(db, self._sql, keys, reach, within, access))
 
     async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
         return await self._read(lambda db: reading.vocabulary(db, self._sql, shortest, longest, access))
@@ -188,18 +191,10 @@ class SqliteStore:
         return str(await self._read(lambda db: value(db, self._sql["setting"], {"name": checking.IDENTITY})))
 
     async def capabilities(self) -> Capabilities:
-        def facts(db: apsw.Connection) -> dict[str, str]:
-            return {
-                "store": "sqlite",
-                "sqlite": apsw.sqlite_lib_version(),
-                "apsw": apsw.apsw_version(),
-                "sqlite_vec": version("sqlite-vec") if self._means.no_vectors is None else "not loaded",
-                "journal": str(value(db, "PRAGMA journal_mode")),
-                "migrations": str(len(rows(db, self._sql["applied"]))),
-                "analyser": str(value(db, self._sql["setting"], {"name": checking.SIGNATURE})),
-            }
-
-        return Capabilities(vectors=self._means.no_vectors, facts=await self._read(facts))
+        facts = await self._read(lambda db: checking.facts(db, self._sql))
+        vectors = version("sqlite-vec") if self._means.no_vectors is None else "not loaded"
+        fix = "install the sqlite-vec package for this Python, or set embedding.provider to none"
+        return Capabilities(vectors=self._means.no_vectors, fix=fix, facts={**facts, "sqlite_vec": vectors})
 
     async def faults(self) -> Sequence[Fault]:
         return await self._writer.run(lambda db: checking.faults(db, self._sql, self._signature))
