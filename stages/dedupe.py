@@ -8,6 +8,8 @@ from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Candidate, Hit, Lane, PassageId
 from remit.stages.report import Reason, Staged
 
+_LANES = tuple(enumerate(Lane))
+
 
 async def dedupe(hits: Sequence[Hit], *, ceiling: Ceiling) -> Staged[Candidate]:
     """Merges the hits of one passage; several routes of one lane count once, at their best place.
@@ -38,6 +40,9 @@ def _merged(hits: Sequence[Hit]) -> list[Candidate]:
 
 
 def _one(hits: Sequence[Hit]) -> Candidate:
+    if len(hits) == 1:
+        (hit,) = hits
+        return Candidate(outline=hit.outline, ranks={hit.lane: hit.place}, routes=(hit.route,))
     ranks: dict[Lane, int] = {}
     for hit in hits:
         ranks[hit.lane] = min(hit.place, ranks.get(hit.lane, hit.place))
@@ -46,8 +51,9 @@ def _one(hits: Sequence[Hit]) -> Candidate:
 
 
 def _promise(candidate: Candidate) -> tuple[int, int, PassageId]:
-    best = min(candidate.ranks.values())
-    first = min(order for order, lane in enumerate(Lane) if candidate.ranks.get(lane) == best)
+    ranks = candidate.ranks
+    best = min(ranks.values())
+    first = next(order for order, lane in _LANES if ranks.get(lane) == best)
     return best, first, candidate.outline.passage
 
 

@@ -10,6 +10,8 @@ from annotated_types import Ge
 
 from remit.stages.evidence import Lane
 
+_LANES = tuple(Lane)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
@@ -41,7 +43,7 @@ def reciprocal_rank(ranks: Mapping[Lane, int], fusion: Fusion) -> float:
     Lanes are added in a fixed order (vector, lexical), so the same ranks give the same bits. Cormack et al. 2009.
     """
     fused = 0.0
-    for lane in Lane:
-        if lane in ranks:
-            fused += fusion.weights.of(lane) / (fusion.k + fusion.rank_origin + ranks[lane])
+    for lane in _LANES:
+        if (place := ranks.get(lane)) is not None:
+            fused += fusion.weights.of(lane) / (fusion.k + fusion.rank_origin + place)
     return fused
