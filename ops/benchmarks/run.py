@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+from against_peers import against_peers
 from figures import machine, show
 from kill import killing
 from loop_gap import largest_gaps
@@ -30,6 +32,8 @@ BENCHMARKS: dict[str, tuple[str, Callable[[Path], Awaitable[Rows]]]] = {
     ),
     "foreign": ("Foreign rows on SQLite, ms", against_foreign_rows),
     "minilm": ("128 texts through MiniLM, ms", against_the_bare_loop),
+    "peers": ("Remit and its peers, ms (100,000 rows of 200 tenants, top 20 inside one; 128 dimensions)", against_peers),
+    "peers768": ("The same at 768 dimensions", partial(against_peers, dimensions=768)),
     "kill": ("Writers killed, crowded and locked out; a few minutes", killing),
     "loop": ("The longest the event loop was held, ms", largest_gaps),
 }

@@ -1,0 +1,192 @@
+"""Remit and its peers on the same work in one run: many tenants, far tenants, a growing foreign population; each in its own environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import numpy as np
+import psycopg
+from corpus import VOCABULARY, WORDS, memories, word
+from numpy.typing import NDArray
+from psycopg import sql
+
+from remit.pipeline.analysis import Analyser
+from remit.pipeline.config import load
+from remit.pipeline.embedding.local import LocalHash
+from remit.pipeline.storage.postgres.server import EmbeddedServer, started
+
+HERE = Path(__file__).parent / "peers"
+ROWS, FAR, ASKED, WARM, LOCAL = 500, 100, 200, 20, 128
+SMALL = 3
+"""Tenants of the small population: 1,000 foreign rows, a hundredth of the large one's."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A library at a version, the store it keeps its rows in, and the module that drives it. Without packages it is ours."""
+
+    name: str
+    module: str
+    store: str
+    packages: tuple[str, ...] = ()
+    variant: tuple[str, ...] = ()
+
+
+POSTGRES = (
+    Peer("Remit, Postgres", "remit_peer", "postgres", variant=("shipped",)),
+    Peer("Remit, Postgres, all 20", "remit_peer", "postgres", variant=("filled",)),
+    Peer("langchain-postgres", "langchain_peer", "postgres", ("langchain-postgres==0.0.19", "psycopg[binary]==3.3.9", "numpy==2.4.6")),
+    Peer("llama-index", "llamaindex_peer", "postgres", ("llama-index-vector-stores-postgres==0.9.0", "numpy==2.4.6")),
+    Peer("haystack", "haystack_peer", "postgres", ("pgvector-haystack==8.1.2", "psycopg[binary]==3.3.9", "numpy==2.4.6")),
+    Peer("mem0", "mem0_peer", "postgres", ("mem0ai==2.2.1", "psycopg[binary,pool]==3.3.9", "numpy==2.4.6")),
+    Peer(
+        "LangGraph",
+        "langgraph_peer",
+        "postgres",
+        ("langgraph-checkpoint-postgres==3.2.0", "langgraph==1.2.24", "psycopg[binary]==3.3.9", "numpy==2.4.6"),
+    ),
+)
+EMBEDDED = (
+    Peer("Remit, SQLite", "remit_peer", "sqlite", variant=("shipped",)),
+    Peer("Remit, SQLite, all 20", "remit_peer", "sqlite", variant=("filled",)),
+    Peer("LanceDB", "lancedb_peer", "folder", ("lancedb==0.40.0", "numpy==2.4.6")),
+    Peer("txtai", "txtai_peer", "folder", ("txtai==9.14.0",)),
+    Peer("chromadb", "chromadb_peer", "folder", ("chromadb==1.5.9", "numpy==2.4.6")),
+)
+PEERS = POSTGRES + EMBEDDED
+
+
+async def against_peers(folder: Path, *, tenants: int = 200, dimensions: int = LOCAL, only: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The table: latency of one client, questions a second of eight, how many of twenty came back and whether the wanted row was there."""
+    small, large = made_work(folder, SMALL, dimensions), made_work(folder, tenants, dimensions)
+    server = await started(folder / "peers-postgres", load().embedded)
+    try:
+        rows = []
+        for peer in PEERS:
+            if only and peer.module not in only:
+                continue
+            few, many = [await anyio.to_thread.run_sync(asked, peer, work, folder, server) for work in (small, large)]
+            rows.append(line(peer, few, many))
+        return rows
+    finally:
+        await server.close()
+
+
+def line(peer: Peer, few: dict[str, Any], many: dict[str, Any]) -> dict[str, Any]:
+    """What one peer did, large population beside small."""
+    if "failed" in many or "failed" in few:
+        return {"name": peer.name, "p50": many.get("failed") or few["failed"]}
+    return {
+        "name": peer.name,
+        "lanes": many["lanes"],
+        "p50": many["crowd"]["p50"],
+        "p95": many["crowd"]["p95"],
+        "/s at 8": many["crowd"]["aSecondAtEight"],
+        "of 20": many["crowd"]["returned"],
+        "found": many["crowd"]["found"],
+        "far p50": many["far"]["p50"],
+        "far of 20": many["far"]["returned"],
+        "far found": many["far"]["found"],
+        "foreign": many["crowd"]["foreign"] + many["far"]["foreign"],
+        "grown x100": round(many["crowd"]["p50"] / few["crowd"]["p50"], 2),
+    }
+
+
+def asked(peer: Peer, work: Path, folder: Path, server: EmbeddedServer) -> dict[str, Any]:
+    """One peer over one population, in a process of its own. A peer that fails is a line of the table, not the end of the run."""
+    where, loaded = place(peer, work, server), work / f"{peer.module}-{peer.store}.loaded"
+    command = [str(environment(peer, folder)), str(HERE / "asked.py"), peer.module, str(work), where, str(loaded), *peer.variant]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("REMIT_", "PYTHON"))}
+    done = subprocess.run(command, capture_output=True, text=True, env=clean, check=False)
+    if done.returncode:
+        print(done.stderr, file=sys.stderr)
+        return {"failed": (done.stderr.strip().splitlines() or ["failed"])[-1][:60]}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def environment(peer: Peer, folder: Path) -> Path:
+    """The Python of a peer's own environment, made when it is not there; ours for Remit."""
+    if not peer.packages:
+        return Path(sys.executable)
+    home = folder / "peers" / peer.module
+    stated, wanted = home / "packages.txt", "\n".join(peer.packages)
+    if not stated.exists() or stated.read_text(encoding="utf-8") != wanted:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+        subprocess.run([str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *peer.packages], check=True)
+        stated.write_text(wanted, encoding="utf-8")
+    return home / "bin" / "python"
+
+
+def place(peer: Peer, work: Path, server: EmbeddedServer) -> str:
+    """Where a peer keeps its rows: a database or a folder of its own for each population."""
+    if peer.store == "sqlite":
+        return f"sqlite:{work / 'remit.db'}"
+    if peer.store == "folder":
+        return str(work / peer.module)
+    database = f"{peer.module}_{work.name}".replace("-", "_")
+    with psycopg.connect(server.dsn(), autocommit=True) as owner:
+        if owner.execute("SELECT 1 FROM pg_database WHERE datname = %s", (database,)).fetchone() is None:
+            owner.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+    return server.dsn(database)
+
+
+def made_work(folder: Path, tenants: int, dimensions: int) -> Path:
+    """A population of tenants with 500 rows each and one of 100 that talks of other things, and questions inside two of them.
+
+    A question of the `crowd` is five words of one row of its tenant. One of the `far` tenant is a word of its own and four that the crowd
+    uses most, so that its nearest rows are all the crowd's.
+    """
+    work = folder / f"peers-{tenants}x{ROWS}-{dimensions}"
+    if (work / "probes.npy").exists():
+        return work
+    work.mkdir(parents=True, exist_ok=True)
+    tenant, random = tenants // 2, np.random.default_rng(5)
+    rows = [(f"org{org}", each.text) for org in range(tenants) for each in memories(f"org{org}", ROWS, org)]
+    far = [" ".join(word(WORDS + number) for number in random.integers(0, 2000, 60)) for _ in range(FAR)]
+    rows += [("far", text) for text in far]
+    own = [text for org, text in rows if org == f"org{tenant}"]
+    wanted = random.integers(0, ROWS, ASKED + WARM)
+    asked = [("crowd", f"org{tenant}", " ".join(random.choice(own[row].split(), 5, replace=False)), tenant * ROWS + row) for row in wanted]
+    for row in random.integers(0, FAR, ASKED + WARM):
+        words = [random.choice(far[row].split()), *random.choice(VOCABULARY[:40], 4, replace=False)]
+        asked.append(("far", "far", " ".join(words), tenants * ROWS + row))
+    vectors = vectors_of(dimensions)
+    np.save(work / "vectors.npy", vectors([text for _, text in rows]))
+    written(work / "rows.jsonl", [{"id": str(number), "org": org, "text": text} for number, (org, text) in enumerate(rows)])
+    written(
+        work / "questions.jsonl",
+        [{"shape": shape, "org": org, "text": text, "wanted": str(wanted)} for shape, org, text, wanted in asked],
+    )
+    np.save(work / "probes.npy", vectors([text for _, _, text, _ in asked]))
+    return work
+
+
+def written(file: Path, objects: Sequence[dict[str, Any]]) -> None:
+    file.write_text("".join(json.dumps(each) + "\n" for each in objects), encoding="utf-8")
+
+
+def vectors_of(dimensions: int) -> Callable[[Sequence[str]], NDArray[np.float32]]:
+    """At 128 dimensions the hash that Remit makes by itself; at others the sum of a random vector a word. Unit vectors."""
+    if dimensions == LOCAL:
+        local = LocalHash(Analyser("english"))
+        return lambda texts: np.stack([local.vector_of(text) for text in texts])
+    known: dict[str, NDArray[np.float64]] = {}
+
+    def of_word(name: str) -> NDArray[np.float64]:
+        if name not in known:
+            known[name] = np.random.default_rng(list(name.encode())).standard_normal(dimensions)
+        return known[name]
+
+    def of_text(text: str) -> NDArray[np.float32]:
+        vector = np.sum([of_word(name) for name in text.split()], axis=0)
+        return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
+
+    return lambda texts: np.stack([of_text(text) for text in texts])
