@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,10 +44,14 @@ class Code(StrEnum):
     CEILING_TOKENS = "ceiling_tokens"
     CEILING_POSTINGS = "ceiling_postings"
     CEILING_ROUNDS = "ceiling_rounds"
+    CEILING_CONTINUATIONS = "ceiling_continuations"
     STALE_SOURCES = "stale_sources"
     TOO_WEAK = "too_weak"
     NO_MATCH = "no_match"
     EMBEDDING_FAILED = "embedding_failed"
+    EMBEDDING_INCOMPATIBLE = "embedding_incompatible"
+    EMBEDDING_PENDING = "embedding_pending"
+    EMBEDDING_DISABLED = "embedding_disabled"
     NO_VECTORS = "no_vectors"
 
 
@@ -98,7 +102,21 @@ _FAULTS: Mapping[Code, tuple[Owner, bool, str]] = {
     Code.AUTHORITY: (Owner.OPERATOR, True, "restore what says who is granted what, and ask again"),
     Code.COUNTER: (Owner.OPERATOR, False, "mend the token counter that the host gave the engine"),
     Code.FRESHNESS: (Owner.OPERATOR, True, "restore what looks at the sources, and ask again"),
+    Code.EMBEDDING_FAILED: (Owner.PROVIDER, True, "restore the embedding provider, and ask again"),
+    Code.EMBEDDING_INCOMPATIBLE: (Owner.OPERATOR, False, "name the model that the provider serves, then run `remit embed`"),
+    Code.EMBEDDING_PENDING: (Owner.OPERATOR, True, "run `remit embed`, and ask again"),
+    Code.EMBEDDING_DISABLED: (Owner.OPERATOR, False, "name the org in outbound.embeddingOrgs, if it agrees"),
+    Code.NO_VECTORS: (Owner.OPERATOR, False, "see `remit doctor`"),
 }
+
+_UNASKED = "words alone were searched"
+
+_INCOMPLETE = {
+    Degradation.EMBEDDING_PENDING: (Code.EMBEDDING_PENDING, "not all passages in reach have a vector"),
+    Degradation.EMBEDDING_DISABLED: (Code.EMBEDDING_DISABLED, _UNASKED),
+    Degradation.NO_VECTORS: (Code.NO_VECTORS, _UNASKED),
+}
+"""Ways of finding that are not to be had here: no fault of this search, but told when it found nothing."""
 
 
 def fault(stage: StageName | None, code: Code, detail: str = "") -> Because:
@@ -107,27 +125,49 @@ def fault(stage: StageName | None, code: Code, detail: str = "") -> Because:
     return Because(stage=stage, code=code, detail=detail, owner=owner, retryable=retryable, next=following)
 
 
-def decided(reports: Mapping[StageName, StageReport], evidence: Evidence, faults: Sequence[Because]) -> tuple[Outcome, tuple[Because, ...]]:
-    """The outcome and its reasons. The first rule that holds decides:
+def decided(
+    reports: Mapping[StageName, StageReport], evidence: Evidence, faults: Sequence[Because], degraded: Collection[Degradation] = ()
+) -> tuple[Outcome, tuple[Because, ...]]:
+    """The outcome and its reasons; `degraded` is what the stages did not tell themselves. The first rule that holds decides:
 
     1. a fault: `unavailable`, and what was found is kept;
-    2. a full page of which enough is packed: `enough`;
+    2. nothing fresh, for nobody could look at any source: `unavailable`, whatever else there was to look at;
     3. a ceiling cut the search while the page was not full, or left too little room to pack: `exhausted`;
-    4. nothing fresh because nobody could look at the sources: `unavailable`;
-    5. anything fresh: `enough`; else `nothing_found`.
+    4. anything fresh: `enough`;
+    5. nothing fresh, and a source nobody could look at, or an embedder that failed: `unavailable`, for it may have been there;
+    6. else `nothing_found`.
     """
     if faults:
         return Outcome.UNAVAILABLE, tuple(faults)
+    verify, missing = reports[StageName.VERIFY], {*degraded, *(each for report in reports.values() for each in report.degraded)}
+    blind = [_blind(verify)] if verify.rejected[Reason.UNVERIFIED] and not evidence.fresh else []
+    if blind and not _stale(verify):
+        return Outcome.UNAVAILABLE, tuple(blind)
     cuts = tuple(_cuts(reports, evidence))
     if cuts:
         return Outcome.EXHAUSTED, cuts
     if evidence.fresh:
         return Outcome.ENOUGH, ()
-    verify = reports[StageName.VERIFY]
-    if verify.rejected[Reason.UNVERIFIED]:
-        detail = f"{verify.rejected[Reason.UNVERIFIED]} sources could not be looked at"
-        return Outcome.UNAVAILABLE, (fault(StageName.VERIFY, Code.FRESHNESS, detail),)
-    return Outcome.NOTHING_FOUND, tuple(_nothing(reports))
+    unasked = [*blind, *_unasked(missing)]
+    if unasked:
+        return Outcome.UNAVAILABLE, (*unasked, *_nothing(reports))
+    incomplete = (fault(StageName.GENERATE, *said) for degradation, said in _INCOMPLETE.items() if degradation in missing)
+    return Outcome.NOTHING_FOUND, (*_nothing(reports), *incomplete)
+
+
+def _blind(verify: StageReport) -> Because:
+    return fault(StageName.VERIFY, Code.FRESHNESS, f"{verify.rejected[Reason.UNVERIFIED]} sources could not be looked at")
+
+
+def _stale(verify: StageReport) -> int:
+    return sum(verify.rejected[reason] for reason in STALE)
+
+
+def _unasked(missing: Collection[Degradation]) -> Iterable[Because]:
+    """The part of the search that was to be done and could not be."""
+    if Degradation.EMBEDDING_FAILED in missing:
+        other = Degradation.EMBEDDING_INCOMPATIBLE in missing
+        yield fault(StageName.GENERATE, Code.EMBEDDING_INCOMPATIBLE if other else Code.EMBEDDING_FAILED, _UNASKED)
 
 
 def _cuts(reports: Mapping[StageName, StageReport], evidence: Evidence) -> Iterable[Because]:
@@ -161,8 +201,8 @@ def _cut(report: StageReport, limit: Limit) -> Because:
 
 
 def _nothing(reports: Mapping[StageName, StageReport]) -> Iterable[Because]:
-    generate, verify = reports[StageName.GENERATE], reports[StageName.VERIFY]
-    stale = sum(verify.rejected[reason] for reason in STALE)
+    """What became of all that was looked at, in one word."""
+    generate, stale = reports[StageName.GENERATE], _stale(reports[StageName.VERIFY])
     if stale:
         yield Because(
             stage=StageName.VERIFY,
@@ -176,24 +216,6 @@ def _nothing(reports: Mapping[StageName, StageReport]) -> Iterable[Because]:
         yield _unmatched(Code.TOO_WEAK, f"{generate.rejected[Reason.WEAK]} memories share too little with the question")
     else:
         yield _unmatched(Code.NO_MATCH, "no memory in the declared scope matches")
-    if Degradation.EMBEDDING_FAILED in generate.degraded:
-        yield Because(
-            stage=StageName.GENERATE,
-            code=Code.EMBEDDING_FAILED,
-            detail="words alone were searched",
-            owner=Owner.PROVIDER,
-            retryable=True,
-            next="restore the embedding provider, and ask again",
-        )
-    if Degradation.NO_VECTORS in generate.degraded:
-        yield Because(
-            stage=StageName.GENERATE,
-            code=Code.NO_VECTORS,
-            detail="words alone were searched",
-            owner=Owner.OPERATOR,
-            retryable=False,
-            next="see `remit doctor`",
-        )
 
 
 def _unmatched(code: Code, detail: str) -> Because:

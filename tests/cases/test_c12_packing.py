@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from anyio import create_task_group
 from anyio.lowlevel import checkpoint
@@ -129,6 +131,38 @@ async def test_both_sides_of_a_dispute_are_in_the_context_when_either_is(new_sto
         )
 
     assert sorted(card.id for card in answer.data if card.packed) == ["a", "z"]
+    assert {card.id: card.disputedBy for card in answer.data if card.disputedBy} == {"a": ["fact:z"], "z": ["fact:a"]}
+    assert answer.meta.context.text.count("disputedBy=") == 2
+
+
+async def test_what_repeats_another_says_which(new_store: NewStore) -> None:
+    facts = [Fact(id="a", text="harbour crane winch"), Fact(id="b", text="harbour crane winch")]
+    async with engine_at(new_store(), *facts) as engine:
+        answer = await engine.recall(Request(query=QUERY, sources=("fact",)), ADA)
+
+    assert answer.meta.context.dropped == [{"id": "fact:b", "reason": "repeats", "repeats": "fact:a"}]
+
+
+async def test_a_megabyte_that_takes_long_to_count_costs_the_others_nothing(new_store: NewStore) -> None:
+    facts = [Fact(id="a", text="harbour crane " + "-" * 1_000_000), Fact(id="b", text="harbour crane winch")]
+    async with engine_at(new_store(), *facts) as engine:
+        answer = await engine.recall(Request(query=QUERY, sources=("fact",)), ADA)
+        brief = await engine.brief(ADA)
+
+    assert {card.id: card.packed for card in answer.data} == {"a": False, "b": True}
+    assert [(str(memory), reason) for memory, reason in brief.left_out] == [("fact:a", "oversized")]
+
+
+@pytest.mark.parametrize("minimum, outcome", [(None, "enough"), (1, "enough"), (2, "exhausted"), (8, "exhausted")])
+async def test_how_much_evidence_is_enough_can_be_asked_for(new_store: NewStore, minimum: int | None, outcome: str) -> None:
+    facts = [of_size(name, 60) for name in "abc"]
+    request = Request(query=QUERY, evidence_minimum=minimum, sources=("fact",), context=ContextWanted(tokens=150))
+    async with engine_at(new_store(), *facts, counter=words) as engine:
+        answer = await engine.recall(request, ADA)
+        whole = await engine.recall(replace(request, context=ContextWanted()), ADA)
+
+    assert (answer.outcome, answer.meta.context.passages) == (outcome, 1)
+    assert (whole.outcome, whole.meta.context.passages) == ("enough", 3)
 
 
 async def test_the_questions_decide_what_a_context_needs_most(new_store: NewStore) -> None:

@@ -51,6 +51,20 @@ class Late(Broken):
         return failing_later
 
 
+class Interfered(Broken):
+    """A store to which something is done right before the first call of one method, which is then the real one's."""
+
+    def __init__(self, store: Any, method: str, interfere: Callable[[], None]) -> None:
+        super().__init__(store, {})
+        self._method, self._interfere = method, interfere
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._method:
+            self._method = ""
+            self._interfere()
+        return getattr(self._store, name)
+
+
 def over(engine: Engine, broken: Callable[[Any], Any]) -> Engine:
     """The engine with something laid over its store."""
     store = broken(engine.store)

@@ -88,14 +88,14 @@ async def test_a_zero_vector_asks_nothing_of_the_vectors_and_is_no_fault(new_sto
     assert (answer.data[0].matchedBy, answer.meta.mode.degraded) == ("lexical", [])
 
 
-async def test_nothing_found_by_words_alone_says_that_the_provider_was_missing(new_store: NewStore) -> None:
+async def test_finding_nothing_by_words_alone_is_unavailable_when_the_provider_was_missing(new_store: NewStore) -> None:
     embedder = Axes(raising)
     async with engine_at(new_store(), FACT, embedder=embedder) as engine:
         embedder.working = False
         answer = await engine.recall(Request(query="blarghnizophorpquix"), ADA)
 
-    assert (answer.outcome, codes(answer)) == ("nothing_found", ["no_match", "embedding_failed"])
-    assert answer.meta.because[1].owner == "provider"
+    assert (answer.outcome, codes(answer)) == ("unavailable", ["embedding_failed", "no_match"])
+    assert (answer.meta.because[0].owner, answer.meta.because[0].retryable) == ("provider", True)
 
 
 async def test_with_embeddings_off_only_words_are_searched_and_the_mode_says_so(new_store: NewStore) -> None:
