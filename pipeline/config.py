@@ -18,6 +18,7 @@ from remit.stages.boosts import Boosts
 from remit.stages.fusion import Fusion
 from remit.stages.request import Source
 from remit.stages.selection import Selection
+from remit.stages.turns import Turns
 
 SHIPPED = Path(__file__).parent.parent / "config.toml"
 
@@ -119,6 +120,7 @@ class Recall(_Checked):
     fusion: Fusion
     selection: Selection
     words: Words
+    turns: Turns
     profiles: dict[str, Profile]
     crews: CrewSizes
 
@@ -292,6 +294,8 @@ class Postgres(_Checked):
     role: Annotated[str, Field(pattern="^[a-z_][a-z0-9_]{0,62}$")]
     profile: Literal["plain", "cluster"]
     exact_rows: Count
+    exact_most: Count
+    exact_seconds: Seconds
     vector_slack: Positive
     ef_search: Annotated[int, Field(ge=1, le=1000)]
     iterative_scan: Literal["strict_order", "relaxed_order"]

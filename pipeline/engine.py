@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -287,7 +287,7 @@ class Engine:
 
     async def embed(
         self, principal: Principal | None = None, *, stream: str | None = None, rate: float | None = None
-    ) -> AsyncIterator[Embedding]:
+    ) -> AsyncGenerator[Embedding, None]:
         """Makes the vectors that memories in reach lack, of every configured stream or of one (`semantic`, `local`).
 
         Tells after each page how far it has come. It may be stopped at any time and begun again, and run beside writers and others
@@ -324,8 +324,9 @@ class Engine:
         return [found]
 
     async def doctor(self, principal: Principal | None = None) -> Examination:
-        """What this store can do and whether it is safe, with the fix for what is not; of roots, those of the principal's org."""
-        return await examined(self.store, self.config, self.kit, self._org(principal))
+        """What this store can do and whether it is safe, with the fix for what is not; of an org, what the principal states to reach."""
+        stated = checked(principal or default_principal(self.config), self.config.limits)
+        return await examined(self.store, self.config, self.kit, access_to_write(stated, self.kit.clock()))
 
     def _org(self, principal: Principal | None) -> str:
         return checked(principal or default_principal(self.config), self.config.limits).org

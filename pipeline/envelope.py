@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
 from remit.pipeline.asking import Plan
+from remit.pipeline.continuing import Stopped, told_on
 from remit.pipeline.embedding.streams import Streams
 from remit.pipeline.outcome import Because, Evidence, Outcome, decided
 from remit.pipeline.recall import Recalled
+from remit.pipeline.stopping import stopped_at
 from remit.pipeline.storage.entry import ALIAS
 from remit.pipeline.trail import StageReport, Trail
 from remit.stages.evidence import Card, Lane, Origin, Ranked, Route
 from remit.stages.generate import Generated
 from remit.stages.pack import Packed
-from remit.stages.report import Reason, StageName
+from remit.stages.report import Degradation, Reason, StageName
 from remit.stages.request import Source
 
 
@@ -71,6 +73,7 @@ def card(given: Card) -> Wire:
         packed=given.packed,
         cite=given.cite,
         tokens=given.tokens,
+        disputedBy=[str(other) for other in given.disputed_by],
     )
 
 
@@ -113,8 +116,8 @@ def because(each: Because) -> Wire:
     )
 
 
-def mode(generated: Sequence[Generated], reports: Sequence[StageReport], streams: Streams, org: str) -> Wire:
-    """How the answer was found: which routes ran, what was done without, and which vectors were compared."""
+def mode(generated: Sequence[Generated], reports: Sequence[StageReport], streams: Streams, org: str, untold: Sequence[Degradation]) -> Wire:
+    """How the answer was found: which routes ran, what was done without (`untold` by the stages too), and which vectors were compared."""
     last = generated[-1] if generated else None
     routes: dict[Route, str] = {}
     near: dict[str, Sequence[str]] = {}
@@ -122,14 +125,13 @@ def mode(generated: Sequence[Generated], reports: Sequence[StageReport], streams
         routes.update(each.routes)
         near.update(each.near)
     spaces, coverage = streams.spaces(), dict(last.coverage) if last else {}
-    degraded = dict.fromkeys([*streams.degraded(org, coverage), *(each for report in reports for each in report.degraded)])
+    degraded = dict.fromkeys([*untold, *(each for report in reports for each in report.degraded)])
     return Wire(
         routes={route.value: said for route, said in sorted(routes.items())},
         degraded=sorted(each.value for each in degraded),
         embedding={
             lane.value: Wire(space=spaces.get(lane), coverage=_fraction(last, lane), state=state.value)
             for lane, state in streams.states(org, coverage).items()
-            if lane in spaces
         },
         near={word: list(close) for word, close in sorted(near.items())},
         leftOut=[word for word in last.left_out if not word.startswith(ALIAS)] if last else [],
@@ -153,7 +155,10 @@ def context(packed: Packed | None, budget: int) -> Wire:
     """The packed context, and what did not get into it and why."""
     if packed is None:
         return Wire(text="", tokens=0, budget=budget, passages=0, dropped=[])
-    dropped = [Wire(id=str(each.id), reason=each.reason.value) for each in packed.context.dropped]
+    dropped = [
+        Wire(id=str(each.id), reason=each.reason.value, **({"repeats": str(each.repeats)} if each.repeats else {}))
+        for each in packed.context.dropped
+    ]
     return Wire(text=packed.context.text, tokens=packed.context.tokens, budget=budget, passages=packed.context.passages, dropped=dropped)
 
 
@@ -163,34 +168,42 @@ def answered(
     trail: Trail,
     *,
     scope_filter: Mapping[str, Any],
-    evidence_minimum: int,
+    token_at: Callable[[Stopped], str | None],
     streams: Streams,
     org: str,
     trace: str | None,
 ) -> Answer:
-    """The answer of a recall that came to its end, however it ended."""
+    """The answer of a recall that came to its end, however it ended; `token_at` makes what an exhausted one is gone on with."""
     cards = recalled.packed.cards if recalled.packed else ()
     reports = trail.reports
     evidence = Evidence(
         fresh=len(cards),
         full=recalled.page.full and len(cards) > 0,
         packed=recalled.packed.context.passages if recalled.packed else 0,
-        minimum=evidence_minimum,
+        minimum=min(plan.evidence_minimum, plan.room.passages),
         context_asked=plan.room.passages > 0,
         behind=recalled.left_behind,
     )
-    outcome, reasons = decided(reports, evidence, recalled.faults)
+    coverage = recalled.generated[-1].coverage if recalled.generated else {}
+    degraded = streams.degraded(org, coverage)
+    outcome, reasons = decided(reports, evidence, recalled.faults, degraded)
+    token = None
+    if outcome is Outcome.EXHAUSTED:
+        parts, allowed = plan.onward.part, plan.continuations
+        token = token_at(stopped_at(recalled, reports, reasons)) if parts < allowed else None
+        reasons = told_on(reasons, token, parts=parts, allowed=allowed)
     sources = by_source(plan.question.sources, recalled.ranked, cards)
     meta = Wire(
         outcome=outcome.value,
         because=[because(each) for each in reasons],
-        mode=mode(recalled.generated, list(reports.values()), streams, org),
+        mode=mode(recalled.generated, list(reports.values()), streams, org, degraded),
         bySource=sources,
         truncated=_truncated(reports.values()),
         available=sum(each.matched for each in sources.values()),
         scopeFilter=Wire(scope_filter),
         stages=[stage(report) for report in reports.values()],
         context=context(recalled.packed, plan.room.tokens),
+        continuation=token,
         asOf=moment(plan.question.as_of),
         traceId=trace,
     )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
-from remit.pipeline.embedding.streams import PassageEmbedder, Streams
+from remit.pipeline.embedding.batch import Embedded, PassageEmbedder
+from remit.pipeline.embedding.local import LocalHash
+from remit.pipeline.embedding.precision import keeping
+from remit.pipeline.embedding.streams import Stream, Streams
 from remit.pipeline.indexing import Indexer
-from remit.pipeline.storage.entry import Entry, Passage, Record
+from remit.pipeline.storage.entry import Entry, Lacking, Passage, Record, Whole
+from remit.stages.access import Access
+from remit.stages.evidence import MemoryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +34,7 @@ async def with_vectors(entries: Sequence[Entry], embedders: Sequence[PassageEmbe
     passages = [list(entry.passages) for entry in entries]
     pending: dict[int, str] = {}
     where = [(row, column) for row, entry in enumerate(entries) for column in range(len(entry.passages))]
-    texts = [_text(entries[row], passages[row][column]) for row, column in where]
+    texts = [embedded_text(entries[row].record.title, passages[row][column].text) for row, column in where]
     for embedder in embedders if texts else ():
         embedded = await embedder.embed_each(texts)
         for place, (row, column) in enumerate(where):
@@ -42,15 +48,53 @@ async def with_vectors(entries: Sequence[Entry], embedders: Sequence[PassageEmbe
 
 
 class Completing:
-    """Indexes memories one at a time, with the vectors of every stream that the memory's org may use."""
+    """Indexes memories, with the vectors of every stream that the memories' org may use."""
 
     def __init__(self, indexer: Indexer, streams: Streams) -> None:
         self._indexer, self._streams = indexer, streams
 
     async def entry(self, record: Record) -> Entry:
-        entry = await self._indexer.entry(record)
-        return (await with_vectors([entry], self._streams.passages(record.label.shelf.org))).entries[0]
+        return (await self.entries([record]))[0]
+
+    async def entries(self, records: Sequence[Record]) -> Sequence[Entry]:
+        """Those of records of one org, embedded together."""
+        entries = [await self._indexer.entry(record) for record in records]
+        return (await with_vectors(entries, self._streams.passages(records[0].label.shelf.org))).entries if entries else ()
 
 
-def _text(entry: Entry, passage: Passage) -> str:
-    return f"{entry.record.title}\n{passage.text}" if entry.record.title else passage.text
+class Wholes(Protocol):
+    """A store that gives all there is of memories; see `remit.pipeline.storage.store.Store`."""
+
+    async def wholes(self, names: Sequence[MemoryId], access: Access) -> Mapping[MemoryId, Whole]: ...
+
+
+class Later:
+    """Embeds passages that a store holds, for one stream, with just the vectors they would have been taken in with.
+
+    A model is given their text. The local hash is made of their words and those of the headings above, so they are indexed once more;
+    of a passage that would be cut otherwise by now it is made of its text.
+    """
+
+    def __init__(self, stream: Stream, indexer: Indexer, store: Wholes) -> None:
+        self._stream, self._indexer, self._store = stream, indexer, store
+
+    async def __call__(self, passages: Sequence[Lacking], access: Access) -> Embedded:
+        embedded = await keeping(self._stream.passages).embed_each([embedded_text(each.title, each.text) for each in passages])
+        if not isinstance(self._stream.questions, LocalHash):
+            return embedded
+        vectors, indexed = embedded.vectors.copy(), await self._indexed({each.memory for each in passages}, access)
+        for place, each in enumerate(passages):
+            passage = indexed.get((each.memory, each.ordinal))
+            if passage is not None and passage.text == each.text and self._stream.space in passage.vectors:
+                vectors[place] = passage.vectors[self._stream.space]
+        return replace(embedded, vectors=vectors)
+
+    async def _indexed(self, names: Collection[MemoryId], access: Access) -> dict[tuple[MemoryId, int], Passage]:
+        wholes = await self._store.wholes(sorted(names), access)
+        entries = [await self._indexer.entry(whole.entry.record) for whole in wholes.values()]
+        return {(entry.record.id, passage.ordinal): passage for entry in entries for passage in entry.passages}
+
+
+def embedded_text(title: str, text: str) -> str:
+    """What is embedded of a passage."""
+    return f"{title}\n{text}" if title else text

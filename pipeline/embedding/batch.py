@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,15 @@ class Embedded:
 
     vectors: NDArray[np.float32]
     failed: Mapping[int, str] = field(default_factory=dict)
+
+
+class PassageEmbedder(Protocol):
+    """Embeds what is taken in, text by text: one that cannot be embedded now costs the others nothing. Never raises."""
+
+    space: str
+    dimensions: int
+
+    async def embed_each(self, texts: Sequence[str]) -> Embedded: ...
 
 
 def opened(body: bytes, content_type: str | None, *, most_bytes: int) -> object:

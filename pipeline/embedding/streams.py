@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
 
 import anyio.to_thread
 import numpy as np
@@ -14,10 +13,11 @@ import numpy as np
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.config import Config, OutboundSettings
 from remit.pipeline.cooling import CoolRules
-from remit.pipeline.embedding.batch import Embedded
+from remit.pipeline.embedding.batch import Embedded, PassageEmbedder
 from remit.pipeline.embedding.caching import QuestionCache, Remembering
 from remit.pipeline.embedding.local import LocalHash
 from remit.pipeline.embedding.minilm import MiniLM, MiniLMModel
+from remit.pipeline.embedding.precision import asking, keeping
 from remit.pipeline.errors import ConfigError
 from remit.pipeline.outbound import EMBEDDINGS_KEY, EMBEDDINGS_URL, Outbound, Outward, address
 from remit.pipeline.trail import log
@@ -35,15 +35,6 @@ class State(StrEnum):
     FAILING = "failing"
     PENDING = "pending"
     INCOMPATIBLE = "incompatible"
-
-
-class PassageEmbedder(Protocol):
-    """Embeds what is taken in, text by text: one that cannot be embedded now costs the others nothing. Never raises."""
-
-    space: str
-    dimensions: int
-
-    async def embed_each(self, texts: Sequence[str]) -> Embedded: ...
 
 
 class Wholly:
@@ -112,12 +103,20 @@ class Streams:
 
     def questions(self, org: str) -> tuple[Embedder, ...]:
         """What embeds this org's questions, lane by lane."""
-        allowed = (stream for stream in self.all if self._allowed(stream, org))
-        return tuple(Remembering(each.questions, self.cache, org) if each.cached else each.questions for each in allowed)
+        allowed = (stream for stream in self.all if self.allows(stream, org))
+        return tuple(asking(Remembering(each.questions, self.cache, org) if each.cached else each.questions) for each in allowed)
 
     def passages(self, org: str) -> tuple[PassageEmbedder, ...]:
         """What embeds this org's memories, beside the local hash, which is made of their words where those are counted."""
-        return tuple(each.passages for each in self.all if each.questions not in self.hashes() and self._allowed(each, org))
+        return tuple(keeping(each.passages) for each in self.all if each.questions not in self.hashes() and self.allows(each, org))
+
+    def lane(self, lane: Lane) -> Stream | None:
+        """The stream of a lane, if there is one."""
+        return next((each for each in self.all if each.lane is lane), None)
+
+    def allows(self, stream: Stream, org: str) -> bool:
+        """Whether an org's text may go where the stream sends it."""
+        return not stream.outward or self.outbound.allows(Outward.EMBEDDING, org)
 
     def hashes(self) -> tuple[LocalHash, ...]:
         """The local hashes among the streams."""
@@ -150,14 +149,11 @@ class Streams:
     async def aclose(self) -> None:
         await self._close()
 
-    def _allowed(self, stream: Stream, org: str) -> bool:
-        return not stream.outward or self.outbound.allows(Outward.EMBEDDING, org)
-
     def _state(self, stream: Stream | None, org: str, coverage: tuple[int, int] | None) -> State:
         if stream is None:
             return State.NOT_CONFIGURED
         having, passages = coverage or (0, 0)
-        return state_of(allowed=self._allowed(stream, org), health=stream.health(), missing=passages - having)
+        return state_of(allowed=self.allows(stream, org), health=stream.health(), missing=passages - having)
 
 
 _DEGRADATIONS = {

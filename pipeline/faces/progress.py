@@ -34,5 +34,5 @@ class Progress:
     def advance(self, done: int) -> None:
         self._bar.advance(self._task, done)
 
-    def at(self, done: int) -> None:
-        self._bar.update(self._task, completed=done)
+    def at(self, done: int, total: int | None = None) -> None:
+        self._bar.update(self._task, completed=done, total=total)

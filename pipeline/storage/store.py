@@ -26,8 +26,8 @@ OUT_OF_TIME = "out_of_time"
 class Capabilities:
     """What the store at hand can do, read from it and never remembered from another.
 
-    `vectors` is None when vectors can be searched, else why not; `dimensions` is the most that a vector may have to be kept, None for
-    any number. `facts` are lines for `remit doctor`: name → value.
+    `vectors` is None when vectors can be searched, else why not, and `fix` what to do; `dimensions` is the most that a vector may have to
+    be kept, None for any number. `facts` are lines for `remit doctor`: name → value.
     """
 
     vectors: str | None = None

@@ -20,7 +20,7 @@ import pytest
 import typer
 from pydantic.alias_generators import to_camel
 
-from remit.pipeline import calling, intake, outcome, why
+from remit.pipeline import backfill, calling, intake, outcome, why
 from remit.pipeline.config import Config, load
 from remit.pipeline.embedding import batch, streams
 from remit.pipeline.faces import failing
@@ -151,6 +151,7 @@ WORDS = {
     "Reasons": values(report.Reason),
     "Degradations": values(report.Degradation),
     "Stream states": values(streams.State),
+    "Steps of a backfill": values(backfill.Step),
     "Provider faults": values(calling.CallFault),
     "Unsound answers": values(batch.Unsound),
     "Routes": constants(store, str) | constants(nearest, str) | {"sqlite_vec_not_loaded"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -28,6 +29,31 @@ def init(*, common: Common) -> int:
     else:
         show_made(done)
     return ANSWERED if done.healthy else UNAVAILABLE
+
+
+@command
+def embed(
+    stream: Annotated[str | None, typer.Option("--stream", help="Only this one: semantic or local.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", metavar="TEXTS", help="The most texts a second.")] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Then drop the vectors that other models left.")] = False,
+    *,
+    common: Common,
+) -> int:
+    """Make the vectors that memories lack, as after another model was chosen; stopped at any time, it goes on where it was."""
+    import anyio
+
+    from remit.pipeline.faces.embedding import embedded, show_embedded
+    from remit.pipeline.faces.progress import Progress
+    from remit.pipeline.faces.show import terminal
+
+    with Progress("embedding", None) as progress:
+        work = partial(embedded, host_of(common), stream, rate, lambda step: progress.at(step.having, step.passages), prune=prune)
+        done = anyio.run(work)
+    if common.json:
+        print(json_line(done.wire()))
+    else:
+        show_embedded(terminal(), done)
+    return ANSWERED if done.done else UNAVAILABLE
 
 
 @command

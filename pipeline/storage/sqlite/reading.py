@@ -29,12 +29,14 @@ def outlines(db: apsw.Connection, sql: Sql, keys: Collection[int], access: Acces
     return in_reach(db, sql, access, lambda scope: outlines_of(value(db, sql["outlines"], scope | {"keys": apsw.carray(wanted)})))
 
 
-def around(
-    db: apsw.Connection, sql: Sql, keys: Collection[int], reach: int, within: timedelta, access: Access
-) -> dict[int, list[int]]:
+def around(db: apsw.Connection, sql: Sql, keys: Collection[int], reach: int, within: timedelta, access: Access) -> dict[int, list[int]]:
     if not keys:
         return {}
-    beside = {"keys": apsw.carray(np.fromiter(keys, dtype=np.int64, count=len(keys))), "reach": reach, "within": within // timedelta(microseconds=1)}
+    beside = {
+        "keys": apsw.carray(np.fromiter(keys, dtype=np.int64, count=len(keys))),
+        "reach": reach,
+        "within": within // timedelta(microseconds=1),
+    }
 
     def turns(scope: dict[str, Any]) -> dict[int, list[int]]:
         return {key: before + after for key, before, after in json.loads(value(db, sql["around"], scope | beside))}
