@@ -24,7 +24,7 @@ from remit.pipeline.config import load
 from remit.pipeline.storage.entry import Entry
 from remit.pipeline.storage.postgres import PostgresStore, made, open_postgres, statements
 from remit.pipeline.storage.postgres.nearest import FELL_SHORT, NO_EXTENSION, NO_INDEX, TOO_MANY
-from remit.pipeline.storage.store import RAN
+from remit.pipeline.storage.store import OUT_OF_TIME, RAN
 from remit.stages.evidence import Lane, Route
 from remit.stages.ports import Found, Probe
 from remit.stages.report import Degradation
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 SETTINGS = load().postgres
 OWN = seen_from()
-BY_INDEX = {"exact_rows": 0}
+BY_INDEX = {"exact_rows": 0, "exact_most": 0}
 
 
 @asynccontextmanager
@@ -58,6 +58,11 @@ def doc(passages: int) -> Entry:
 
 def with_vector(entry: Entry, space: str, vector: NDArray[np.float32]) -> Entry:
     return replace(entry, passages=(replace(entry.passages[0], vectors={space: vector}),))
+
+
+def all_keys(dsn: str) -> list[int]:
+    with psycopg.connect(dsn) as connection:
+        return [key for (key,) in connection.execute("SELECT key FROM remit.passage ORDER BY key").fetchall()]
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +114,7 @@ async def test_c1_3_every_number_of_rows_is_filled_and_begins_like_the_next(crow
 
 
 async def test_a_large_scope_goes_by_the_index_and_a_small_one_beside_it_does_not(store_database: str) -> None:
-    async with opened(store_database, exact_rows=10) as store:
+    async with opened(store_database, exact_rows=10, exact_most=0) as store:
         await store.put(
             [memory("d", source=Source.DOC, parts=["x"] * 40, degrees=turned(40, 0, 90)), memory("f", "x", degrees=1)], EVERYTHING
         )
@@ -143,6 +148,33 @@ async def test_only_an_index_that_gave_enough_leaves_the_exact_pass_out(store_da
 
     assert (answer.routes[Route.LOCAL_APPROXIMATE], answer.routes[Route.LOCAL_EXACT]) == (RAN, TOO_MANY)
     assert len(names(answer)) == 10
+
+
+async def test_a_large_scope_is_searched_by_the_index_and_exactly_as_far_as_the_time_for_that_goes(store_database: str) -> None:
+    random = np.random.default_rng(3)
+    close = random.standard_normal((1500, 128)).astype(np.float32)
+    probe = Probe(lane=Lane.LOCAL, space=SPACE, vector=close[0] + random.standard_normal(128).astype(np.float32))
+    wanted = replace(wanting(rows=20), probes=(probe,))
+    nearest = np.sort(np.argsort(-similarities(probe.vector, close))[:20])
+    careless = {"exact_rows": 0, "ef_search": 1, "vector_slack": 1, "iterative_scan": "relaxed_order"}
+    async with opened(store_database) as store:
+        await store.put([with_vector(memory(f"m{at:04}", "x"), SPACE, vector) for at, vector in enumerate(close)], EVERYTHING)
+        keys = {key: place for place, key in enumerate(all_keys(store_database))}
+    answers = {}
+    for name, changed in {
+        "beside": {"exact_most": 1500},
+        "index alone": {"exact_most": 1499},
+        "no time": {"exact_most": 1500, "exact_seconds": 0},
+    }.items():
+        async with opened(store_database, **careless, **changed) as store:
+            answers[name] = await store.find(wanted, OWN)
+
+    found_by = {name: [keys[key] for key in names(answer)] for name, answer in answers.items()}
+    assert found_by["beside"] == nearest.tolist()
+    assert found_by["index alone"] == found_by["no time"] != nearest.tolist(), "so it is the exact pass that made the difference"
+    told = {name: tuple(answer.routes[route] for route in (Route.LOCAL_APPROXIMATE, Route.LOCAL_EXACT)) for name, answer in answers.items()}
+    assert told == {"beside": (RAN, RAN), "index alone": (RAN, TOO_MANY), "no time": (RAN, OUT_OF_TIME)}
+    assert [answer.exhausted for answer in answers.values()] == [None] * 3
 
 
 @pytest.mark.parametrize("way", [{}, BY_INDEX], ids=["exact", "by index"])
@@ -185,7 +217,9 @@ async def test_what_is_too_weak_to_be_proposed_is_counted_and_not_brought(store_
     random = np.random.default_rng(6)
     narrow, wide = (random.standard_normal((60, many)).astype(np.float16).astype(np.float32) for many in (3, 768))
     entries = [
-        replace(memory(f"m{at}", "x"), passages=(replace(memory(f"m{at}", "x").passages[0], vectors={SPACE: narrow[at], "wide": wide[at]}),))
+        replace(
+            memory(f"m{at}", "x"), passages=(replace(memory(f"m{at}", "x").passages[0], vectors={SPACE: narrow[at], "wide": wide[at]}),)
+        )
         for at in range(60)
     ]
     probes = [

@@ -18,7 +18,7 @@ from remit.pipeline.storage.postgres.line import ROLLBACK
 from remit.pipeline.storage.postgres.nearest import EXACT, Look
 from remit.pipeline.storage.postgres.rows import SOURCES, ids, micros, reach, spelled, word_key
 from remit.pipeline.storage.postgres.shelves import Remembered, Shelves, Standing
-from remit.pipeline.storage.postgres.statements import Command
+from remit.pipeline.storage.postgres.statements import Command, plain
 from remit.pipeline.storage.postgres.wire import Keys, numbers_of
 from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN
 from remit.stages.access import Access
@@ -102,14 +102,17 @@ async def _searched(
     desk: Desk, remembered: Remembered, wanted: Wanted, access: Access, progress: Progress, until: float, *, once: bool
 ) -> None:
     async with desk.reading(Identity.of(access), until=until) as transaction:
-        await _Search(desk, transaction, wanted, access, progress, once=once).run(remembered)
+        await _Search(desk, transaction, wanted, access, progress, until, once=once).run(remembered)
 
 
 class _Search:
     """One search on its way; each step adds what it found to `progress`."""
 
-    def __init__(self, desk: Desk, transaction: Transaction, wanted: Wanted, access: Access, progress: Progress, *, once: bool) -> None:
+    def __init__(
+        self, desk: Desk, transaction: Transaction, wanted: Wanted, access: Access, progress: Progress, until: float, *, once: bool
+    ) -> None:
         self._desk = desk
+        self._until = until
         self._transaction = transaction
         self._wanted = wanted
         self._access = access
@@ -133,15 +136,17 @@ class _Search:
         wanted = self._looks(standing)
         self._tell_what_is_compared(standing)
         ways, made = {look.way for look in wanted}, {look.way for look in asked}
-        pending, short = [look for look in wanted if look.way not in made], list[Look]()
+        following = [look for look in wanted if look.way not in made]
         for look in asked:
             result = self._look_result(look)
             if look.way in ways:
-                short += self._take(look, result)
+                following += self._take(look, result)
         if common:
             await self._without_common_words()
-        await self._look_on(pending, short)
-        self._tell_how(wanted, short)
+        followed, beside = await self._look_on(following)
+        self._tell_how(wanted, followed, left=beside)
+        if beside:
+            self._tell_how(wanted, followed + beside, left=await self._look_exactly(beside))
 
     async def _asked(self, remembered: Remembered) -> tuple[Standing, list[Look]]:
         """Asks for everything at once, inside the shelves that were in reach the last time, and again when these are others now."""
@@ -285,19 +290,40 @@ class _Search:
     def _take(self, look: Look, result: PGresult) -> list[Look]:
         """Keeps the neighbours a look brought, and gives the look that has to follow, if any."""
         length = self._desk.means.places[look.table].dimensions
-        neighbours, following = nearest.kept(look, result, self._wanted.rows, length)
+        neighbours, following = nearest.kept(look, result, self._wanted.rows, length, self._desk.settings.exact_most)
         if neighbours is not None:
             self._progress.neighbours[look.place, SOURCES.index(look.source)] = neighbours
         return [following] if following else []
 
-    async def _look_on(self, pending: Sequence[Look], short: list[Look]) -> None:
-        """Looks where nobody looked yet, and again where too little was brought, until it is enough."""
-        following = [*pending, *short]
+    async def _look_on(self, following: Sequence[Look]) -> tuple[list[Look], list[Look]]:
+        """Looks where nobody looked yet, and again where too little was brought, until it is enough.
+
+        Gives these looks, and the exact ones that may be made beside an index that gave enough.
+        """
+        followed, beside = list[Look](), list[Look]()
         while following:
-            await self._ask([command for look in following for command in self._look(look)])
-            more = [each for look in following for each in self._take(look, self._look_result(look))]
-            short += more
-            following = more
+            beside += [look for look in following if look.beside]
+            following = [look for look in following if not look.beside]
+            if following:
+                await self._ask([command for look in following for command in self._look(look)])
+                followed += following
+                following = [each for look in following for each in self._take(look, self._look_result(look))]
+        return followed, beside
+
+    async def _look_exactly(self, looks: Sequence[Look]) -> Sequence[Look]:
+        """Makes these looks as far as a time of their own goes, and gives those it was not enough for: what was found before stands."""
+        seconds = self._desk.settings.exact_seconds
+        while looks and seconds > 0:
+            limit = plain(f"SET LOCAL statement_timeout = {max(1, round(1000 * seconds / len(looks)))}")
+            await self._ask([limit, *(command for look in looks for command in self._look(look))])
+            results = list(self._results)[1:]
+            following = [each for look, result in zip(looks, results, strict=False) for each in self._take(look, result)]
+            if len(results) < len(looks):
+                if anyio.current_time() >= self._until:
+                    raise OutOfTime
+                return looks[len(results) :]
+            looks = following
+        return looks
 
     def _tell_what_is_compared(self, standing: Standing) -> None:
         """How many vectors each lane may reach, and why a lane compares nothing."""
@@ -313,12 +339,11 @@ class _Search:
             if why == NOTHING_ALLOWED:
                 progress.exhausted = progress.exhausted or Limit.ITEMS
 
-    def _tell_how(self, wanted: Sequence[Look], short: Sequence[Look]) -> None:
+    def _tell_how(self, wanted: Sequence[Look], followed: Sequence[Look], *, left: Sequence[Look]) -> None:
         """By which routes the lanes went."""
         for place, probe in enumerate(self._wanted.probes):
             if nearest.refusal(probe, self._desk.means, self._wanted.rows) is None:
-                looks, followed = ([look for look in each if look.place == place] for each in (wanted, short))
-                routes = nearest.told(probe, looks, followed)
+                routes = nearest.told(probe, *([look for look in each if look.place == place] for each in (wanted, followed, left)))
                 self._progress.routes |= routes
                 if Route.RECENT in routes:
                     self._progress.degraded.append(Degradation.RECENT_ONLY)

@@ -14,7 +14,7 @@ from remit.pipeline.config import Postgres
 from remit.pipeline.storage.postgres.means import Means
 from remit.pipeline.storage.postgres.statements import Command, Statement, plain
 from remit.pipeline.storage.postgres.wire import halfvec, halfvecs_of, numbers_of, vector, vectors_of
-from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, RAN
+from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN
 from remit.stages.evidence import Lane, Route
 from remit.stages.ports import Neighbours, Probe
 from remit.stages.request import Source
@@ -47,7 +47,8 @@ _SENT = {"local": vector, "semantic": halfvec}
 class Look:
     """One look for the nearest of a source: by which route, in which table, among how many vectors, and how many to bring.
 
-    A `whole` one brings all that are near enough to be proposed, of no more than may be brought, and counts the rest.
+    A `whole` one brings all that are near enough to be proposed, of no more than may be brought, and counts the rest. One `beside` an
+    index that gave enough makes that exact.
     """
 
     place: int
@@ -58,6 +59,7 @@ class Look:
     vectors: int
     most: int
     whole: bool = False
+    beside: bool = False
 
     @property
     def way(self) -> tuple[int, Source, Route, bool]:
@@ -101,16 +103,18 @@ def refusal(probe: Probe, means: Means, rows: int) -> str | None:
     return NOTHING_ALLOWED if rows <= 0 else None
 
 
-def told(probe: Probe, looks: Iterable[Look], short: Iterable[Look]) -> dict[Route, str]:
-    """What to say of the routes of a lane that were taken, or not."""
-    taken, short = {look.route for look in looks}, list(short)
+def told(probe: Probe, looks: Sequence[Look], followed: Iterable[Look], left: Iterable[Look]) -> dict[Route, str]:
+    """What to say of the routes of a lane that were taken first, that followed, and for which there was no time any more."""
+    taken, by_index = {look.route for look in looks}, {look.source for look in looks if look.approximate}
+    again = [look for look in followed if look.source in by_index]
     exact, approximate = EXACT[probe.lane], APPROXIMATE[probe.lane]
     routes = {exact: RAN}
     if Route.RECENT in taken:
         routes = {exact: RAN if exact in taken else NO_INDEX, Route.RECENT: RAN}
     if approximate in taken:
-        routes = {exact: RAN if exact in taken or short else TOO_MANY, approximate: FELL_SHORT if short else RAN}
-    return routes
+        fell_short = any(not look.beside for look in again)
+        routes = {exact: RAN if exact in taken or again else TOO_MANY, approximate: FELL_SHORT if fell_short else RAN}
+    return {**routes, exact: OUT_OF_TIME} if any(left) else routes
 
 
 def commands(
@@ -136,8 +140,11 @@ def commands(
     return [sql[f"{'whole' if look.whole else 'nearest'}_{look.table}{of_org}"].given(given)]
 
 
-def kept(look: Look, result: PGresult, rows: int, length: int) -> tuple[Neighbours | None, Look | None]:
-    """The nearest `rows` of what a look brought, with all ties, and the look that has to follow when that was too little."""
+def kept(look: Look, result: PGresult, rows: int, length: int, exact_most: int) -> tuple[Neighbours | None, Look | None]:
+    """The nearest `rows` of what a look brought, with all ties, and the look that has to follow when that was too little.
+
+    Where the index gave enough, and there are no more than `exact_most`, an exact one may follow beside it.
+    """
     if look.whole:
         return _of_whole(look, result, length), None
     keys = numbers_of(result.get_value(0, 0))
@@ -147,7 +154,7 @@ def kept(look: Look, result: PGresult, rows: int, length: int) -> tuple[Neighbou
     near, enough = _cut(similarities(look.probe.vector, found), rows) if keys.size > rows else (np.arange(keys.size), True)
     near = near[np.argsort(keys[near])]
     more = keys.size > near.size or (look.route is not EXACT[look.probe.lane] and look.vectors > near.size)
-    following = _following(look, keys.size, enough=enough)
+    following = _following(look, keys.size, exact_most, enough=enough)
     return Neighbours(look.route, look.probe.lane, look.source, keys[near], found[near], more=more), following
 
 
@@ -170,9 +177,11 @@ def _cut(likeness: NDArray[np.float64], rows: int) -> tuple[NDArray[np.intp], bo
     return np.flatnonzero(likeness >= cut), bool(likeness.min() <= cut - FLOAT32_ERROR)
 
 
-def _following(look: Look, brought: int, *, enough: bool) -> Look | None:
+def _following(look: Look, brought: int, exact_most: int, *, enough: bool) -> Look | None:
     if look.approximate:
-        return _exact(look) if brought < min(look.most, look.vectors) else None
+        if brought < min(look.most, look.vectors):
+            return _exact(look)
+        return replace(_exact(look), beside=True) if look.vectors <= exact_most else None
     if brought < look.most or enough:
         return None
     return replace(look, most=look.most * 2)
