@@ -56,7 +56,10 @@ class Kit:
 
 @dataclass(slots=True, kw_only=True)
 class Recalled:
-    """All that a recall came to, round by round and stage by stage, for its answer, its outcome and `why`."""
+    """All that a recall came to, round by round and stage by stage, for its answer, its outcome and `why`.
+
+    `depth` is how far down every lane of every source was searched, `postings` how many (word, passage) pairs could be read for it.
+    """
 
     page: Page
     generated: list[Generated] = field(default_factory=list)
@@ -66,6 +69,8 @@ class Recalled:
     fresh: list[Fresh] = field(default_factory=list)
     packed: Packed | None = None
     faults: list[Because] = field(default_factory=list)
+    depth: int = 0
+    postings: int = 0
 
     @property
     def left_behind(self) -> bool:
@@ -86,16 +91,18 @@ async def recall(plan: Plan, access: Access, kit: Kit, trail: Trail) -> Recalled
     """Answers a plan inside an access. Never raises for what is merely so: a fault is kept beside what was found before it."""
     steps = _Steps(plan, access, kit, trail)
     shares = {source: kit.config.recall.lane_share.of(source) for source in Source}
-    recalled = Recalled(page=Page.of(plan.question.limit, plan.question.sources, shares))
+    page = replace(Page.of(plan.question.limit, plan.question.sources, shares), taken=plan.onward.taken)
+    recalled = Recalled(page=page, postings=plan.onward.postings_with(plan.postings))
     try:
         async with kit.crews.admitted(access.org, within=steps.left()):
-            lookup = Lookup(text=plan.question.query, terms=steps.terms, filters=plan.question.filters)
+            question, settled = plan.question, plan.onward.settled_on(page)
+            lookup = Lookup(text=question.query, terms=steps.terms, filters=question.filters, settled=settled)
             for _ in range(plan.ceilings[StageName.VERIFY].rounds):
                 hits = await steps.generate(lookup, recalled)
                 candidates = await steps.dedupe(hits, recalled)
                 ranked = await steps.rank(candidates, recalled)
                 verified = await steps.verify(ranked, recalled)
-                if not (recalled.left_behind and _worth_another_round(verified)):
+                if not (recalled.left_behind and _worth_another_round(hits, verified)):
                     break
                 lookup = _beyond(lookup, hits)
             else:
@@ -130,6 +137,11 @@ class _Steps:
     async def generate(self, lookup: Lookup, recalled: Recalled) -> Generated:
         # What an earlier round cut off is looked for again now: only what this round cuts stays behind a ceiling.
         self.trail.reports[StageName.GENERATE].exhausted = None
+        items = self.plan.ceilings[StageName.GENERATE].items
+        if not recalled.generated:
+            items = self.plan.onward.depth_with(items)
+            self.trail.reports[StageName.GENERATE].ceiling = replace(self.plan.ceilings[StageName.GENERATE], items=items)
+        recalled.depth += items
         generated = await self._at(
             StageName.GENERATE,
             recalled,
@@ -140,8 +152,9 @@ class _Steps:
                 embedders=self.kit.streams.questions(self.access.org),
                 words=self.kit.config.recall.words,
                 selection=self.plan.selection,
-                postings=self.plan.postings,
-                ceiling=ceiling,
+                turns=self.kit.config.recall.turns,
+                postings=recalled.postings,
+                ceiling=replace(ceiling, items=items),
             ),
         )
         recalled.generated.append(generated)
@@ -262,17 +275,17 @@ class _Steps:
         raise Interrupted
 
 
-def _worth_another_round(verified: Verified) -> bool:
-    """Evidence was stale, and work is left."""
+def _worth_another_round(generated: Generated, verified: Verified) -> bool:
+    """Evidence was stale, or all of it decided by the answer that this recall goes on from, and work is left."""
     stale = any(reason not in (Reason.SHARE, Reason.LIMIT) for _, reason in verified.lost)
-    return stale and verified.exhausted is None
+    return (stale or bool(generated.settled and not generated.kept)) and verified.exhausted is None
 
 
 def _beyond(lookup: Lookup, generated: Generated) -> Lookup:
     """The same search, without what was seen, its places going on after those given away."""
     taken: Counter[tuple[Lane, Source]] = Counter(lookup.taken)
     seen: set[MemoryId] = set(lookup.seen)
-    for hit in generated.kept:
+    for hit in (*generated.kept, *generated.settled):
         taken[hit.lane, hit.outline.memory.source] += 1
         seen.add(hit.outline.memory)
-    return replace(lookup, seen=frozenset(seen), taken=taken)
+    return replace(lookup, seen=frozenset(seen), taken=taken, bar=generated.bar)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
@@ -15,13 +15,23 @@ from remit.stages.access import Access
 from remit.stages.bm25 import Scored, Words
 from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Hit, Lane, MemoryId, Route
-from remit.stages.lanes import Proposed, eligible_of, hits_of, lexical, proposed_by_vectors, proposed_by_words, shortlist
+from remit.stages.lanes import (
+    Proposed,
+    eligible_of,
+    hits_of,
+    lexical,
+    proposed_by_vectors,
+    proposed_by_words,
+    shortlist,
+    strong_by_words,
+)
 from remit.stages.near import edits_allowed, near_words
 from remit.stages.ports import Embedder, Finder, Found, Neighbours, Postings, Probe, Wanted
 from remit.stages.report import Degradation, Reason, Staged
 from remit.stages.request import Filters, Source
 from remit.stages.selection import Bar, Selection
 from remit.stages.terms import Terms
+from remit.stages.turns import Turns, anchors_of, with_turns
 
 EMBEDDING_PART = 0.5
 """The part of the stage's time that the question's vectors may take, so that words are looked up also when a provider hangs."""
@@ -74,6 +84,7 @@ async def generate(
     embedders: Sequence[Embedder],
     words: Words,
     selection: Selection,
+    turns: Turns,
     postings: int,
     ceiling: Ceiling,
 ) -> Generated:
@@ -104,7 +115,11 @@ async def generate(
         thresholds = {each.lane: selection.threshold(each.lane, found.compared.get(each.lane, 0), each.vector.size) for each in probes}
         eligible = eligible_of(scores, found)
         bar = lookup.bar or selection.bar(scores, eligible)  # of later rounds too: without its best, a list would be let to sink
-        proposals = _proposals(lookup, scores, found, probes, thresholds, eligible, bar)
+        strong = strong_by_words(scores, eligible, bar, phrased=bool(lookup.filters.phrases))
+        if anchors := anchors_of(scores, strong, turns):
+            around = await _around(anchors, turns, finder=finder, access=access, seconds=_left(time) * STORE_PART)
+            scores, strong = with_turns(scores, strong, eligible, anchors, around, turns)
+        proposals = _proposals(lookup, scores, found, probes, thresholds, eligible, strong)
         keys: set[int] = set().union(*(shortlist(each, ceiling.items).tolist() for each in proposals))
         outlines = await finder.outlines(sorted(keys), access) if keys else {}
         hits = [hits_of(each, outlines, ceiling.items, lookup.taken.get((each.lane, each.source), 0)) for each in proposals]
@@ -190,6 +205,13 @@ async def _with_near_words(
     )
 
 
+async def _around(anchors: Collection[int], turns: Turns, *, finder: Finder, access: Access, seconds: float) -> Mapping[int, Sequence[int]]:
+    """What was said beside the anchors; nothing when it comes too late, for what holds the words must still be told."""
+    with anyio.move_on_after(seconds):
+        return await finder.around(anchors, turns.reach, turns.within, access)
+    return {}
+
+
 def _left(time: anyio.CancelScope) -> float:
     """Seconds until the stage's time is over."""
     return max(0.0, time.deadline - anyio.current_time())
@@ -210,11 +232,10 @@ def _proposals(
     probes: Sequence[Probe],
     thresholds: Mapping[Lane, float],
     eligible: NDArray[np.bool_],
-    bar: Bar,
+    strong: NDArray[np.bool_],
 ) -> tuple[Proposed, ...]:
     of_lane = {probe.lane: probe for probe in probes}
-    phrased, first_round = bool(lookup.filters.phrases), not lookup.seen
-    by_words = proposed_by_words(scores, eligible, bar, phrased=phrased, first_round=first_round)
+    by_words = proposed_by_words(scores, eligible, strong, first_round=not lookup.seen)
     looked_up_all = not (found.left_out or lookup.terms.cut or found.exhausted is Limit.SECONDS)
     chosen = np.concatenate([each.keys for each in by_words]) if by_words else scores.keys[:0]
     judged = chosen if looked_up_all else None

@@ -93,13 +93,16 @@ class Remembered:
 
     def __init__(self, store: Any) -> None:
         self._store = store
-        self.answers: dict[str, list[Any]] = {"find": [], "outlines": [], "vocabulary": [], "read": []}
+        self.answers: dict[str, list[Any]] = {"find": [], "outlines": [], "around": [], "vocabulary": [], "read": []}
 
     async def find(self, *asked: Any) -> Any:
         return self._kept("find", await self._store.find(*asked))
 
     async def outlines(self, keys: Collection[int], access: Any) -> Any:
         return self._kept("outlines", await self._store.outlines(keys, access))
+
+    async def around(self, *asked: Any) -> Any:
+        return self._kept("around", await self._store.around(*asked))
 
     async def vocabulary(self, *asked: Any) -> Any:
         return self._kept("vocabulary", await self._store.vocabulary(*asked))
@@ -123,6 +126,9 @@ class Replayed:
 
     async def outlines(self, *_: Any) -> Any:
         return next(self._answers["outlines"])
+
+    async def around(self, *_: Any) -> Any:
+        return next(self._answers["around"])
 
     async def vocabulary(self, *_: Any) -> Any:
         return next(self._answers["vocabulary"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,9 @@ class TappedFinder(Finder):
         outlines = await self._inner.outlines(keys, access)
         self._heard.candidates.update(str(each.memory) for each in outlines.values())
         return outlines
+
+    async def around(self, keys: Collection[int], reach: int, within: timedelta, access: Access) -> Mapping[int, Sequence[int]]:
+        return await self._inner.around(keys, reach, within, access)
 
     async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
         return await self._inner.vocabulary(shortest, longest, access)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from remit.pipeline import Doc, Engine, Fact, Principal, Request, open_engine
@@ -86,6 +86,10 @@ class Leaky:
     async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
         outlines: Mapping[int, Outline] = await self._store.outlines(keys, self._widened(access))
         return outlines
+
+    async def around(self, keys: Collection[int], reach: int, within: timedelta, access: Access) -> Mapping[int, Sequence[int]]:
+        beside: Mapping[int, Sequence[int]] = await self._store.around(keys, reach, within, self._widened(access))
+        return beside
 
     async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
         words: Sequence[str] = await self._store.vocabulary(shortest, longest, self._widened(access))

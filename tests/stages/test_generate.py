@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import anyio
 import numpy as np
@@ -59,6 +59,9 @@ class Shelf(Finder):
 
     async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
         return {key: outline(key) for key in keys if key not in self.vanished}
+
+    async def around(self, keys: Collection[int], reach: int, within: timedelta, access: Access) -> Mapping[int, Sequence[int]]:
+        return {}
 
     async def vocabulary(self, shortest: int, longest: int, access: Access) -> Sequence[str]:
         return sorted({word for text in self.texts.values() for word in text.split() if shortest <= len(word) <= longest})
@@ -128,6 +131,7 @@ async def search(
         embedders=embedders,
         words=RECALL.words,
         selection=selection,
+        turns=RECALL.turns,
         postings=1000,
         ceiling=ceiling,
     )
