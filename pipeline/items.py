@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from functools import cache
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -248,11 +249,16 @@ def _digest(record: Record, without: Iterable[str]) -> str:
 
 def _stated(value: Any, without: frozenset[str] = frozenset()) -> Any:
     """A value as JSON, fields that hold their default left out, so that a field added one day changes no digest of today."""
-    if is_dataclass(value):
-        held = ((each, getattr(value, each.name)) for each in fields(value) if each.name not in without)
-        return {each.name: _stated(inner) for each, inner in held if inner != each.default}
-    if isinstance(value, datetime):
-        return value.isoformat()
+    if isinstance(value, str | int | float | None):
+        return value
     if isinstance(value, tuple):
         return [_stated(each) for each in value]
-    return value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    held = ((name, getattr(value, name), default) for name, default in _defaults(type(value)) if name not in without)
+    return {name: _stated(inner) for name, inner, default in held if inner != default}
+
+
+@cache
+def _defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((each.name, each.default) for each in fields(kind))

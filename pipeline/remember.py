@@ -105,15 +105,18 @@ async def remember_stream(
         return await writes(completed, access if granted is None else access_to_write(await granted(), now))
 
     batch: list[Prepared] = []
+    characters = 0
     async with aclosing(_each(items)) as coming:
         async for item in coming:
-            batch.append(await _prepared(item, grants, access, indexer=indexer, config=config, now=now, resolve=resolve))
+            prepared = await _prepared(item, grants, access, indexer=indexer, config=config, now=now, resolve=resolve)
+            batch.append(prepared)
+            characters += prepared.characters
             if len(batch) % TURN == 0:
                 await anyio.lowlevel.checkpoint()
-            if len(batch) >= config.remember.batch_items or sum(each.characters for each in batch) >= config.remember.batch_characters:
+            if len(batch) >= config.remember.batch_items or characters >= config.remember.batch_characters:
                 for receipt in await flushed(batch):
                     yield receipt
-                batch = []
+                batch, characters = [], 0
     for receipt in await flushed(batch) if batch else ():
         yield receipt
 

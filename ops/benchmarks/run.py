@@ -18,9 +18,10 @@ from minilm import against_the_bare_loop
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from postgres_recall import against_hand_written_sql
+from postgres_recall import against_hand_written_sql, curves
 from quality import SETS, measure, taken_in
 from sqlite_recall import against_bare_sql, against_foreign_rows
+from writing import against_bare_writes
 
 Rows = list[dict[str, Any]]
 
@@ -30,10 +31,12 @@ BENCHMARKS: dict[str, tuple[str, Callable[[Path], Awaitable[Rows]]]] = {
         "A whole recall on Postgres, ms (500 own of 100,000 rows, 200 orgs, limit 20, row security, spans on)",
         against_hand_written_sql,
     ),
+    "curves": ("Recalls on Postgres as rows grow, ms; a quarter of an hour when its databases are to be made", curves),
     "foreign": ("Foreign rows on SQLite, ms", against_foreign_rows),
     "minilm": ("128 texts through MiniLM, ms", against_the_bare_loop),
     "peers": ("Remit and its peers, ms (100,000 rows of 200 tenants, top 20 inside one; 128 dimensions)", against_peers),
     "peers768": ("The same at 768 dimensions", partial(against_peers, dimensions=768)),
+    "writing": ("Taking in, facts a second and ms", against_bare_writes),
     "kill": ("Writers killed, crowded and locked out; a few minutes", killing),
     "loop": ("The longest the event loop was held, ms", largest_gaps),
 }

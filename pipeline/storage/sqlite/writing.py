@@ -334,10 +334,6 @@ def _refused(record: Record, code: Refusal) -> Receipt:
 
 
 def _in_order(postings: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """By word, shelf and passage; sorted in pieces, for one sort of them all would hold the interpreter for as long as it takes."""
-    pieces = [sorted(postings[start : start + PIECE], key=_place) for start in range(0, len(postings), PIECE)]
-    return pieces[0] if len(pieces) == 1 else list(merge(*pieces, key=_place))
-
-
-def _place(posting: tuple[Any, ...]) -> tuple[Any, ...]:
-    return posting[1:4]
+    """By word, shelf and passage, which no two share; in pieces, for one sort of them all would hold the interpreter too long."""
+    pieces = [sorted(postings[start : start + PIECE]) for start in range(0, len(postings), PIECE)]
+    return pieces[0] if len(pieces) == 1 else list(merge(*pieces))
