@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol
 
 from remit.pipeline.authority import Grants, access_to_write
@@ -70,13 +71,15 @@ class Carries(Protocol):
 
     async def exported(self, after: MemoryId | None, most: int, access: Access) -> Sequence[Whole]: ...
 
+    async def wholes(self, names: Sequence[MemoryId], access: Access) -> Mapping[MemoryId, Whole]: ...
+
     async def imported(self, wholes: Sequence[Whole], access: Access) -> list[Receipt]: ...
 
 
 class Indexes(Protocol):
-    """Gives a record the passages, words and vectors it is found by."""
+    """Gives records of one org the passages, words and vectors they are found by; those `without` no vectors of models."""
 
-    async def entry(self, record: Record) -> Entry: ...
+    async def entries(self, records: Sequence[Record], *, without: Collection[MemoryId]) -> Sequence[Entry]: ...
 
 
 async def exported(granted: Asking, *, store: Carries, page: int, clock: Callable[[], datetime]) -> AsyncIterator[Whole]:
@@ -102,17 +105,19 @@ async def imported(
 ) -> AsyncIterator[Receipt]:
     """Writes memories as they stood, a batch in a transaction; one receipt each, in order, when it is durable.
 
-    Indexes are made anew. One that is wrong costs the others nothing. Begun again after it was stopped, what is there is `unchanged`.
+    Indexes are made anew, and a batch is embedded together. One that is wrong costs the others nothing. Begun again after it was stopped,
+    what is there is `unchanged`, and not embedded again.
     """
-    grants, batch = await granted(), list[Whole | Receipt]()
+    written = partial(_written, granted=granted, store=store, indexer=indexer, clock=clock)
+    grants, batch, characters = await granted(), list[Whole | Receipt](), 0
     async for memory in _each(memories):
-        batch.append(await _prepared(memory, grants, indexer, config, clock()))
-        if len(batch) >= config.remember.batch_items or sum(map(_characters, batch)) >= config.remember.batch_characters:
-            grants = await granted()
-            for receipt in await _written(batch, access_to_write(grants, clock()), store):
+        batch.append(_prepared(memory, grants, config, clock()))
+        characters += _characters(batch[-1])
+        if len(batch) >= config.remember.batch_items or characters >= config.remember.batch_characters:
+            for receipt in await written(batch):
                 yield receipt
-            batch = []
-    for receipt in await _written(batch, access_to_write(await granted(), clock()), store):
+            grants, batch, characters = await granted(), [], 0
+    for receipt in await written(batch):
         yield receipt
 
 
@@ -175,23 +180,34 @@ def _text_at(field: str, value: object, limits: Limits) -> str:
     return mended(value)
 
 
-async def _prepared(memory: Carried | Whole, grants: Grants, indexer: Indexes, config: Config, now: datetime) -> Whole | Receipt:
+def _prepared(memory: Carried | Whole, grants: Grants, config: Config, now: datetime) -> Whole | Receipt:
     try:
-        whole = memory if isinstance(memory, Whole) else whole_of(memory, grants, config, now)
+        return memory if isinstance(memory, Whole) else whole_of(memory, grants, config, now)
     except InvalidRequest as error:
         item = memory.item if isinstance(memory, Carried) else None
         code = Refusal.TOO_LARGE if isinstance(error, TooLarge) else Refusal.INVALID
         name = f"{item.source}:{shown(item.id)}" if item is not None else ""
         return Receipt(id=name, written=Written.REFUSED, code=code, detail=error.fact)
-    if not access_to_write(grants, now).reaches(whole.entry.record.label.shelf):
-        return refused(whole.entry.record.id, Refusal.NOT_AUTHORISED)  # before its text goes to whoever embeds it
-    return replace(whole, entry=await indexer.entry(whole.entry.record))
 
 
-async def _written(batch: Sequence[Whole | Receipt], access: Access, store: Carries) -> list[Receipt]:
+async def _written(
+    batch: Sequence[Whole | Receipt], granted: Asking, store: Carries, indexer: Indexes, clock: Callable[[], datetime]
+) -> list[Receipt]:
+    access = access_to_write(await granted(), clock())
+    batch = [each if isinstance(each, Receipt) else _in_reach(each, access) for each in batch]  # before text goes to whoever embeds it
     wholes = [each for each in batch if isinstance(each, Whole)]
-    receipts = iter(await store.imported(wholes, access) if wholes else ())
+    if wholes:
+        records = [whole.entry.record for whole in wholes]
+        here = await store.wholes([record.id for record in records], access)
+        entries = await indexer.entries(records, without=here.keys())
+        wholes = [replace(whole, entry=entry) for whole, entry in zip(wholes, entries, strict=True)]
+    receipts = iter(await store.imported(wholes, access_to_write(await granted(), clock())) if wholes else ())
     return [each if isinstance(each, Receipt) else next(receipts) for each in batch]
+
+
+def _in_reach(whole: Whole, access: Access) -> Whole | Receipt:
+    record = whole.entry.record
+    return whole if access.reaches(record.label.shelf) else refused(record.id, Refusal.NOT_AUTHORISED)
 
 
 def _characters(prepared: Whole | Receipt) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import anyio.lowlevel
 import numpy as np
 
 from remit.pipeline.embedding.batch import Embedded, PassageEmbedder
@@ -56,10 +57,19 @@ class Completing:
     async def entry(self, record: Record) -> Entry:
         return (await self.entries([record]))[0]
 
-    async def entries(self, records: Sequence[Record]) -> Sequence[Entry]:
-        """Those of records of one org, embedded together."""
-        entries = [await self._indexer.entry(record) for record in records]
-        return (await with_vectors(entries, self._streams.passages(records[0].label.shelf.org))).entries if entries else ()
+    async def entries(self, records: Sequence[Record], *, without: Collection[MemoryId] = ()) -> Sequence[Entry]:
+        """Those of records of one org, embedded together; those `without` get no vectors of models."""
+        entries = []
+        for record in records:
+            entries.append(await self._indexer.entry(record))
+            await anyio.lowlevel.checkpoint()
+        places = [place for place, record in enumerate(records) if record.id not in without]
+        if places:
+            embedders = self._streams.passages(records[0].label.shelf.org)
+            vectored = await with_vectors([entries[place] for place in places], embedders)
+            for place, entry in zip(places, vectored.entries, strict=True):
+                entries[place] = entry
+        return entries
 
 
 class Wholes(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -318,6 +319,7 @@ async def test_each_state_of_a_stream_is_told_apart(new_other_store: NewStore, m
 
     async with engine_at(url, *FACTS, config={"embedding": {"provider": "none"}}) as engine:
         states["not configured"] = await noted(engine)
+        assert (await engine.doctor(ALL)).facts["semantic stream"] == "not_configured"
         with pytest.raises(InvalidRequest, match="stream: semantic is not configured"):
             await embedded(engine, stream="semantic")
     async with behind(monkeypatch, answering("m1"), "m1") as (_, config), engine_at(url, config=config) as engine:
@@ -371,3 +373,82 @@ async def test_the_local_hash_is_made_as_when_it_was_taken_in(new_other_store: N
 
     assert before != expected
     assert after == expected
+
+
+# What is embedded where memories come in
+
+
+async def test_an_import_embeds_in_batches_and_what_is_there_not_again(new_store: NewStore) -> None:
+    model, calls = Counting(), list[int]()
+    async with engine_at("memory:", *FACTS) as engine:
+        wholes = [whole async for whole in engine.export(ALL)]
+
+    async def noted() -> None:
+        calls.append(len(model.asked))
+
+    model.before = noted
+    async with engine_at(new_store(), embedder=model, config={"remember": {"batchItems": 4}}) as engine:
+        first = [receipt.written async for receipt in engine.import_stream(wholes, ALL)]
+        again = [receipt.written async for receipt in engine.import_stream(wholes, ALL)]
+        coverage = (await mode(engine))[0]["coverage"]
+
+    assert (first, again, coverage) == (["stored"] * 10, ["unchanged"] * 10, 1.0)
+    assert calls[:3] == [0, 4, 8]
+    assert len(model.asked) == 11, "each once, and the question"
+
+
+async def test_an_import_never_sends_what_is_out_of_reach_by_then(new_store: NewStore) -> None:
+    model, scopes = Counting(), [("project:alpha",)]
+
+    class Shrinking:
+        async def resolve(self, principal: Principal) -> Principal:
+            return replace(principal, scopes=scopes[0])
+
+    hidden = Fact(id="secret", text="a secret plan", scope="project:alpha")
+    async with engine_at("memory:", hidden) as engine:
+        wholes = [whole async for whole in engine.export(ALL)]
+
+    async def revoking() -> AsyncIterator[Any]:
+        for whole in wholes:
+            yield whole
+        scopes[0] = ()
+
+    async with engine_at(new_store(), embedder=model, authority=Shrinking()) as engine:
+        receipts = [receipt async for receipt in engine.import_stream(revoking(), ALL)]
+
+    assert [receipt.code for receipt in receipts] == ["not_authorised"]
+    assert model.asked == []
+
+
+async def test_a_thousand_updates_leave_no_vector_behind(new_other_store: NewStore) -> None:
+    """C11.7, in small: each version has its vectors, and takes those of the one before with it."""
+    model = Counting()
+    async with engine_at(new_other_store(), embedder=model) as engine:
+        for number in range(40):
+            await taken_in(engine, [Fact(id=f"f{at}", text=f"version {number} of {at}") for at in range(25)])
+        doctor = await engine.doctor()
+        spaces = await engine.store.spaces(everything(NOW))
+
+    assert doctor.faults == ()
+    assert spaces == {"m1/3": 25}
+
+
+# Questions
+
+
+async def test_forgetting_drops_the_vectors_of_the_orgs_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = (*FACTS, Fact(id="o", text="lighthouse", org="other"))
+    async with (
+        behind(monkeypatch, answering("m1"), "m1", ["acme", "other"]) as (provider, config),
+        engine_at("memory:", *items, config=config) as engine,
+    ):
+        for principal in (ALL, other := Principal(actor="bob", org="other", scopes="*"), ALL, other):
+            await engine.recall(Request(query="lighthouse"), principal)
+        asked = [each.json["input"] for each in provider.asked].count(["lighthouse"])
+        kept = [len(engine.kit.streams.cache)]
+        for dry_run in (True, False):
+            await engine.forget(["fact:f01"], ALL, dry_run=dry_run)
+            kept.append(len(engine.kit.streams.cache))
+
+    assert asked == 3, "each org's question once, and the memory of the other that says the same"
+    assert kept == [2, 2, 1]

@@ -109,7 +109,8 @@ async def test_the_mode_names_the_routes_the_space_and_how_much_of_it_is_covered
     assert mode.routes == {"lexical": "ran", "local.exact": "ran"}
     assert mode.embedding["local"].space.startswith("local-feature-hash-v1/128/")
     assert mode.embedding["local"].coverage == 1.0
-    assert "semantic" not in json.dumps(mode)
+    assert mode.embedding["semantic"] == {"space": None, "coverage": None, "state": "not_configured"}
+    assert "semantic" not in json.dumps({name: value for name, value in mode.items() if name != "embedding"})
     assert (typo.meta.mode.near, typo.meta.mode.degraded) == ({"deplyo": ["deploy"]}, ["near_words", "unwatched"])
 
 
