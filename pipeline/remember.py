@@ -156,13 +156,15 @@ async def _prepared(
 def _out_of_reach(record: Record, access: Access) -> str | None:
     """The field that puts the memory on a shelf which the principal may not write, if one does."""
     shelf = record.label.shelf
+    if access.reaches(shelf):
+        return None
     if shelf.org != access.org:
         return "org"
     if not access.reaches(replace(shelf, project=None, conversation=None)):
         return "scope"
     if not access.reaches(replace(shelf, conversation=None)):
         return "origin.project"
-    return None if access.reaches(shelf) else "origin.conversation"
+    return "origin.conversation"
 
 
 def _refused(name: str, code: Refusal, detail: str) -> Prepared:
@@ -177,6 +179,8 @@ async def _completed(batch: Sequence[Prepared], complete: Complete | None) -> li
         return whole
     vectored = await complete([each.outcome for each in batch if isinstance(each.outcome, Entry)])
     for number, place in enumerate(places):
+        if vectored.entries[number] is batch[place].outcome and number not in vectored.pending:
+            continue
         pending = f"vector pending: {vectored.pending[number]}" if number in vectored.pending else ""
         note = "; ".join(filter(None, (batch[place].note, pending)))
         whole[place] = replace(batch[place], outcome=vectored.entries[number], note=note)

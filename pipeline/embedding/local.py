@@ -59,8 +59,8 @@ class LocalHash:
             return np.zeros(DIMENSIONS, np.float32)
         hashed = np.frombuffer(b"".join(map(_bins, content)), np.uint8).astype(np.int64).reshape(-1, BINS_A_WORD)
         steps = np.array([_steps(count) for count in content.values()], np.int64)
-        sums = np.zeros(DIMENSIONS, np.int64)
-        np.add.at(sums, hashed & 127, (1 - 2 * (hashed >> 7)) * steps[:, None])
+        signed = (1 - 2 * (hashed >> 7)) * steps[:, None]
+        sums = np.bincount((hashed & 127).ravel(), signed.ravel(), DIMENSIONS).astype(np.int64)  # whole numbers, so exact in float64
         length = np.sqrt(np.float64(sums @ sums))
         return (sums / length if length else sums).astype(np.float32)
 
