@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 from remit.pipeline.authority import Allowance, Narrowing, allowance, scopes_at
 from remit.pipeline.config import Config, Context, Limits
+from remit.pipeline.continuing import START, Onward
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.fields import (
     WHOLE,
@@ -41,7 +42,8 @@ class Plan:
     """A checked request: what is asked, of what part of the access, and the most it may cost.
 
     `ceilings` has every stage; that of pack carries `room.tokens`. `postings` is the most (word, passage) pairs generate may
-    read, `rerank` how many of the best a reranker may look at.
+    read, `rerank` how many of the best a reranker may look at, `evidence_minimum` how many passages have to be packed for `enough`,
+    when so many are fresh. `onward` is where the recall begins, and `continuations` how many answers before it there may be.
     """
 
     question: Question
@@ -53,6 +55,9 @@ class Plan:
     selection: Selection
     room: Room
     deadline_seconds: float
+    evidence_minimum: int
+    continuations: int
+    onward: Onward = START
 
 
 def asked(request: Request, config: Config, now: datetime) -> Plan:
@@ -80,6 +85,10 @@ def asked(request: Request, config: Config, now: datetime) -> Plan:
         deadline_seconds=allowed.deadline_seconds
         if request.deadline_seconds is None
         else number_at("deadlineSeconds", request.deadline_seconds, 0, allowed.deadline_seconds),
+        evidence_minimum=config.recall.evidence_minimum
+        if request.evidence_minimum is None
+        else whole_at("evidenceMinimum", request.evidence_minimum, 1, max(1, allowed.ceilings.pack.passages)),
+        continuations=limits[StageName.VERIFY]["continuations"],
     )
 
 

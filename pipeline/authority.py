@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -11,11 +11,8 @@ from typing import Any, Literal, Protocol
 from remit.pipeline.config import Config, Limits, Profile
 from remit.pipeline.errors import AuthorityFailed, ConfigError, InvalidRequest, NotAuthorised
 from remit.pipeline.fields import list_at, mapping_at, name_at, one_of, shown, unknown
-from remit.stages.access import GLOBAL, KINDS, Access
+from remit.stages.access import EVERY, GLOBAL, KINDS, Access
 from remit.stages.request import Source
-
-EVERY = "*"
-"""In place of a principal's scopes: every scope of its org."""
 
 _PLAIN = re.compile(rf"(?:{'|'.join(KINDS)}):[!-~]+")
 
@@ -32,11 +29,13 @@ class Principal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """A principal, checked, with what it is granted now. Only this module makes these. `scopes` is None for every scope of the org."""
+    """A principal, checked, with what it is granted now. Only this module makes these. `scopes` is None for every scope of the org;
+    `kept` says that the store at hand keeps them, and has the last word."""
 
     actor: str
     org: str
     scopes: frozenset[str] | None
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +84,17 @@ class Granting(Protocol):
 
 
 class FromStore:
-    """The authority of a service: the store's own table of grants, whatever scopes the principal states."""
+    """The authority of a service: the store's own table of grants, whatever scopes the principal states.
+
+    What it says is a moment old when it is used, so the store looks at its table again inside each transaction (`Access.kept`).
+    """
 
     def __init__(self, store: Granting) -> None:
         self._store = store
 
     async def resolve(self, principal: Principal) -> Principal:
-        return replace(principal, scopes=tuple(await self._store.granted(principal.actor, principal.org)))
+        scopes = await self._store.granted(principal.actor, principal.org)
+        return replace(principal, scopes=tuple(scopes)) if EVERY not in scopes else replace(principal, scopes="*")
 
 
 def principal_from(mapping: object, *, host: bool, limits: Limits) -> Principal:
@@ -150,7 +153,7 @@ async def granted(principal: Principal, authority: Authority, limits: Limits) ->
         raise AuthorityFailed(f"{error.field} of its answer is wrong") from error
     if (grants.actor, grants.org) != (stated.actor, stated.org):
         raise NotAuthorised("The authority answered for another principal.")
-    return grants
+    return replace(grants, kept=isinstance(authority, FromStore))
 
 
 def allowance(profile: str, config: Config) -> Allowance:
@@ -170,12 +173,18 @@ def access_for(grants: Grants, narrowing: Narrowing, as_of: datetime) -> Access:
         sources=narrowing.sources,
         scopes=narrowing.scopes,
         fact_scopes=narrowing.facts,
+        kept=grants.kept,
     )
+
+
+def within(grants: Grants, admits: Callable[[str], bool]) -> Grants:
+    """Of what is granted, the scopes for which something holds; never more."""
+    return replace(grants, scopes=frozenset(filter(admits, grants.scopes or ())))
 
 
 def access_to_write(grants: Grants, as_of: datetime) -> Access:
     """What a write may touch: all that is granted."""
-    return Access(actor=grants.actor, org=grants.org, granted=grants.scopes, as_of=as_of)
+    return Access(actor=grants.actor, org=grants.org, granted=grants.scopes, as_of=as_of, kept=grants.kept)
 
 
 def scope_filter(access: Access, narrowing: Narrowing) -> dict[str, Any]:

@@ -140,6 +140,12 @@ class Continuing(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Receipts(_Checked):
+    file: str
+    wait_seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Brief(_Checked):
     tokens: Count
     most_tokens: Count
@@ -319,6 +325,7 @@ class Config(_Checked):
     recall: Recall
     context: Context
     continuing: Continuing
+    receipts: Receipts
     brief: Brief
     embedding: Embedding
     reranking: Reranking

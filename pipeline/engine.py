@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.asking import Plan, asked
@@ -37,11 +38,11 @@ from remit.pipeline.config import Config, load
 from remit.pipeline.continuing import Bound, Continuations, Stopped
 from remit.pipeline.counting import HostCounter, counter_named
 from remit.pipeline.crews import Crews
-from remit.pipeline.digests import BUDGETS, digest_of, request_digest
+from remit.pipeline.digests import BUDGETS, config_digest, digest_of, request_digest
 from remit.pipeline.doctor import Examination, examined
 from remit.pipeline.embedding.minilm import MiniLMModel
 from remit.pipeline.embedding.streams import Stream, Streams, streams_of
-from remit.pipeline.envelope import Answer, answered
+from remit.pipeline.envelope import Answer, answered, moment, with_receipt
 from remit.pipeline.errors import ConfigError, InvalidRequest, NotAuthorised
 from remit.pipeline.fields import name_at, one_of
 from remit.pipeline.freshness import Check, FileChecker, Query, Watch
@@ -51,12 +52,15 @@ from remit.pipeline.life import Event, Forgotten, Name, approve, changed, forget
 from remit.pipeline.opening import opened
 from remit.pipeline.outcome import Because, Code, fault
 from remit.pipeline.recall import Kit, Recalled, recall
+from remit.pipeline.receipts import Keeper, Kept, chain_of, own_of
 from remit.pipeline.remember import remember, remember_stream
+from remit.pipeline.replaying import Replayed, Setting, Uncheckable, compared, receipt_of
 from remit.pipeline.reranking import Rerankers, rerankers_of
 from remit.pipeline.roots import Roots
 from remit.pipeline.sealing import Seal
 from remit.pipeline.storage.entry import Entry, Receipt, Written
 from remit.pipeline.storage.store import Store
+from remit.pipeline.times import moment_at
 from remit.pipeline.trail import Trail, finish, log, root_span, trace_id
 from remit.pipeline.vectors import Completing, Later, Vectored, with_vectors
 from remit.pipeline.watching import watch_of
@@ -80,6 +84,9 @@ class Engine:
     whole: Completing
     authority: Authority
     continuations: Continuations
+    seal: Seal
+    identity: str
+    receipts: Keeper | None
     roots: Roots
     files: FileChecker
     watch: Watch
@@ -91,6 +98,63 @@ class Engine:
         everything else, faults and ceilings included, is an outcome of the answer.
         """
         plan = self._planned(request, principal)
+        answer, access, _ = await self._answered(plan, request, principal)
+        if self.receipts is not None:
+            kept = await self.receipts.keep(self._receipt(answer, access, request, principal))
+            answer = with_receipt(answer, kept)
+        return answer
+
+    async def replay(
+        self, receipts: str | Path, requests: Sequence[Request] = (), principal: Principal | None = None, *, only: str | None = None
+    ) -> list[Replayed]:
+        """What became of the receipts of a file: `identical`, `drifted` or `not_checkable`, each asked again as of then.
+
+        A receipt does not hold its request: that must be among `requests`. `only` names one receipt, by its number or hash. A principal
+        replays its own; a host states the principal whose they are. Raises `InvalidRequest`, with the same words whatever is wrong, for a
+        chain that is not whole and unchanged, and where nothing in it is this principal's and this store's.
+        """
+        stated = self._stated(principal)
+        chain = await anyio.to_thread.run_sync(chain_of, receipts, self.seal, self.config.limits.line_bytes)
+        own = own_of(chain, store=self.identity, org=stated.org, actor=stated.actor, only=only)
+        for request in requests:
+            asked(request, self.config, self.kit.clock())
+        asked_then = {request_digest(request): request for request in requests}
+        return [await self._replayed(each, asked_then.get(each.line["request"]), principal) for each in own]
+
+    async def _replayed(self, kept: Kept, request: Request | None, principal: Principal | None) -> Replayed:
+        then = kept.line
+        if request is None:
+            return Replayed.uncheckable(kept, Uncheckable.NO_REQUEST)
+        try:
+            plan = self._planned(request, principal)
+        except InvalidRequest as error:
+            if error.field != "continuation":
+                raise
+            return Replayed.uncheckable(kept, Uncheckable.CONTINUATION)
+        plan = replace(plan, question=replace(plan.question, as_of=moment_at("asOf", then["asOf"])))
+        answer, access, recalled = await self._answered(plan, request, principal)
+
+        async def lost(name: str) -> str:
+            wanted = memory_id("memory", name, self.config.limits)
+            return (await explained(wanted, plan, access, recalled, self.store)).reason
+
+        return await compared(kept, self._receipt(answer, access, request, principal), lost)
+
+    def _receipt(self, answer: Answer, access: Access | None, request: Request, principal: Principal | None) -> dict[str, Any]:
+        stated = self._stated(principal)
+        setting = Setting(
+            store=self.identity,
+            org=stated.org,
+            actor=stated.actor,
+            scopes=None if access is None else EVERY if access.granted is None else tuple(sorted(access.granted)),
+            request=request_digest(request),
+            config=config_digest(self.config),
+            analyser=self.kit.analyser.signature,
+            spaces={str(lane): space for lane, space in self.kit.streams.spaces().items()},
+        )
+        return receipt_of(answer, setting, moment(self.kit.clock()))
+
+    async def _answered(self, plan: Plan, request: Request, principal: Principal | None) -> tuple[Answer, Access | None, Recalled]:
         with _span_of(plan) as span:
             trail = Trail(plan.ceilings)
             access, recalled = await self._recalled(plan, principal, trail)
@@ -105,16 +169,16 @@ class Engine:
                 trace=trace_id(span),
             )
             finish(span, answer.outcome.value, len(answer.data))
-            return answer
+            return answer, access, recalled
 
     async def why(self, request: Request, memory: str, principal: Principal | None = None) -> Explanation:
         """Which stage lost `source:id` for this request, and why, from running it again.
 
         What the principal may not read and what does not exist are `not_in_scope` alike.
         """
+        plan = self._planned(request, principal)
         if request.continuation is not None:
             raise InvalidRequest("continuation", "why is asked of a request as a whole: leave it out")
-        plan = self._planned(request, principal)
         wanted = memory_id("memory", memory, self.config.limits)
         with _span_of(plan):
             access, recalled = await self._recalled(plan, principal, Trail(plan.ceilings))
@@ -363,8 +427,11 @@ class Engine:
 
     def _bound(self, request: Request, principal: Principal | None) -> Bound:
         """What a continuation of this request is good for."""
-        stated = checked(principal or default_principal(self.config), self.config.limits)
+        stated = self._stated(principal)
         return Bound(actor=stated.actor, org=stated.org, request=request_digest(request, without=BUDGETS))
+
+    def _stated(self, principal: Principal | None) -> Grants:
+        return checked(principal or default_principal(self.config), self.config.limits)
 
     def _token(self, request: Request, principal: Principal | None, plan: Plan, access: Access | None, stopped: Stopped) -> str | None:
         bound = self._bound(request, principal)
@@ -377,7 +444,7 @@ class Engine:
     async def _recalled(self, plan: Plan, principal: Principal | None, trail: Trail) -> tuple[Access | None, Recalled]:
         """The recall inside the access that is granted now. Without an answer from the authority, nothing is asked."""
         grants = None
-        with anyio.move_on_after(plan.deadline_seconds):
+        with anyio.move_on_after(plan.deadline_seconds) as time:
             try:
                 grants = await self._grants(principal)
             except (InvalidRequest, NotAuthorised, ConfigError):
@@ -390,7 +457,8 @@ class Engine:
         access = access_for(grants, plan.narrowing, plan.question.as_of)
         if (refused := _ungranted(access)) is not None:
             return access, Recalled.stopped(refused)
-        return access, await recall(plan, access, self.kit, trail)
+        left = max(0.0, time.deadline - anyio.current_time())
+        return access, await recall(replace(plan, deadline_seconds=left), access, self.kit, trail)
 
 
 def _span_of(plan: Plan) -> AbstractContextManager[Any]:
@@ -423,6 +491,7 @@ async def open_engine(
     reranker: Reranker | None = None,
     counter: Callable[[str], int | Awaitable[int]] | None = None,
     authority: Authority | None = None,
+    receipts: str | Path | None = None,
     rebuild: bool = False,
 ) -> AsyncIterator[Engine]:
     """Opens a store by its URL (`sqlite:PATH`, `postgresql://…`, `embedded:DIR`, `memory:`) and yields an `Engine`; closes it at the end.
@@ -459,7 +528,9 @@ async def open_engine(
             crews=Crews(settings.recall.crews),
             clock=clock,
         )
-        named = digest_of([await own.identity(), analyser.signature, streams.spaces(), settings])
+        identity = await own.identity()
+        named = digest_of([identity, analyser.signature, streams.spaces(), config_digest(settings)])
+        kept_at = receipts or settings.receipts.file
         yield Engine(
             config=settings,
             store=own,
@@ -468,6 +539,9 @@ async def open_engine(
             whole=Completing(indexer, streams),
             authority=authority or (FromStore(own) if settings.authority.grants == "store" else AsStated()),
             continuations=Continuations(seal, settings, named, clock),
+            seal=seal,
+            identity=identity,
+            receipts=Keeper(Path(kept_at), settings.receipts, seal) if kept_at else None,
             roots=roots,
             files=files,
             watch=watch,

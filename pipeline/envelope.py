@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
@@ -61,6 +61,7 @@ def card(given: Card) -> Wire:
         score=ranked.score,
         matchedBy=ranked.matched_by.value,
         ranks={lane.value: place for lane, place in sorted(ranked.ranks.items())},
+        strengths={lane.value: part for lane, part in sorted(ranked.strengths.items())},
         parts={"fused": ranked.fused, "boost": ranked.boost, "scope": ranked.scope},
         chunks=ranked.chunks,
         version=memory.version,
@@ -204,10 +205,19 @@ def answered(
         stages=[stage(report) for report in reports.values()],
         context=context(recalled.packed, plan.room.tokens),
         continuation=token,
+        receipt=None,
         asOf=moment(plan.question.as_of),
         traceId=trace,
     )
     return Answer(outcome=outcome, data=[card(each) for each in cards], meta=meta)
+
+
+def with_receipt(answer: Answer, kept: str | None) -> Answer:
+    """The answer with the hash of its receipt, or with the word that it could not be kept."""
+    mode = Wire(answer.meta.mode)
+    if kept is None:
+        mode["degraded"] = sorted([*mode["degraded"], Degradation.RECEIPT_FAILED.value])
+    return replace(answer, meta=Wire({**answer.meta, "mode": mode, "receipt": kept}))
 
 
 def _truncated(reports: Iterable[StageReport]) -> bool:

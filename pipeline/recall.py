@@ -161,12 +161,21 @@ class _Steps:
         return generated
 
     async def dedupe(self, hits: Generated, recalled: Recalled) -> Staged[Candidate]:
-        candidates = await self._at(StageName.DEDUPE, recalled, lambda ceiling: dedupe(hits.kept, ceiling=ceiling))
+        made = len(recalled.candidates)  # in earlier rounds, as in rank and verify: their ceilings hold over all rounds together
+        candidates = await self._at(
+            StageName.DEDUPE, recalled, lambda ceiling: dedupe(hits.kept, ceiling=replace(ceiling, items=ceiling.items - made))
+        )
         recalled.candidates += candidates.kept
         return candidates
 
     async def rank(self, candidates: Staged[Candidate], recalled: Recalled) -> Staged[Ranked]:
-        ranked = await self._at(StageName.RANK, recalled, lambda ceiling: self._rank(candidates.kept, recalled, ceiling))
+        report = self.trail.reports[StageName.RANK]
+        looked_at = report.received - report.rejected[Reason.OVER_CEILING]
+        ranked = await self._at(
+            StageName.RANK,
+            recalled,
+            lambda ceiling: self._rank(candidates.kept, recalled, replace(ceiling, items=ceiling.items - looked_at)),
+        )
         recalled.ranked += ranked.kept
         return ranked
 
@@ -225,7 +234,7 @@ class _Steps:
     async def _rank(self, candidates: Sequence[Candidate], recalled: Recalled, ceiling: Ceiling) -> Staged[Ranked]:
         """The fused order; in the first round its best are ordered anew by a reranker, for scores of two lists cannot be compared."""
         until = anyio.current_time() + ceiling.seconds
-        ranked = await rank(candidates, rules=self._rules(candidates), ceiling=ceiling)
+        ranked = await rank(candidates, rules=self._rules(candidates, recalled), ceiling=ceiling)
         reranker = self.kit.rerankers.of(self.access.org)
         if reranker is None or recalled.ranked:
             return ranked
@@ -240,7 +249,7 @@ class _Steps:
             ceiling=Ceiling(items=self.plan.rerank, seconds=max(0.0, seconds)),
         )
 
-    def _rules(self, candidates: Sequence[Candidate]) -> RankRules:
+    def _rules(self, candidates: Sequence[Candidate], recalled: Recalled) -> RankRules:
         settings, question = self.kit.config.recall, self.plan.question
         scopes = {candidate.outline.scope for candidate in candidates} | (self.access.granted or frozenset())
         return RankRules(
@@ -249,6 +258,7 @@ class _Steps:
             named=named_scopes(question.query, scopes, question.project),
             now=question.as_of,
             tie_break_order=tuple(settings.tie_break_order),
+            best=_strongest(recalled) if any(Lane.SEMANTIC in each.thresholds for each in recalled.generated) else None,
         )
 
     async def _at(self, stage: StageName, recalled: Recalled, work: Callable[[Ceiling], Awaitable[S]]) -> S:
@@ -273,6 +283,16 @@ class _Steps:
             log.error("internal", **{"remit.stage": stage.value, "error.type": type(error).__name__})
             recalled.faults.append(fault(stage, Code.INTERNAL))
         raise Interrupted
+
+
+def _strongest(recalled: Recalled) -> dict[tuple[Lane, Source], float]:
+    """The greatest strength each lane found in each source, over all rounds."""
+    best: dict[tuple[Lane, Source], float] = {}
+    for generated in recalled.generated:
+        for hit in (*generated.kept, *generated.settled):
+            place = hit.lane, hit.outline.memory.source
+            best[place] = max(hit.strength, best.get(place, hit.strength))
+    return best
 
 
 def _worth_another_round(generated: Generated, verified: Verified) -> bool:

@@ -62,6 +62,7 @@ class Degradation(StrEnum):
     NEAR_WORDS = "near_words"
     UNWATCHED = "unwatched"
     UNVERIFIED = "unverified"
+    RECEIPT_FAILED = "receipt_failed"
 
 
 class Unbalanced(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,8 @@ from remit.pipeline.errors import ConfigError, InvalidRequest, StorageUnavailabl
 from remit.pipeline.faces.options import Common
 from remit.pipeline.life import Event, Forgotten
 from remit.pipeline.remember import Receipt
+from remit.pipeline.replaying import Replayed
+from remit.pipeline.sealing import SECRET
 from remit.pipeline.why import Explanation
 from remit.stages.request import Request
 
@@ -52,22 +54,29 @@ class Host:
         return Path(rest) if kind in ("sqlite", "embedded") and rest else None
 
     @asynccontextmanager
-    async def engine(self, *, make: bool = False, rebuild: bool = False, clock: Clock = now_in_utc) -> AsyncIterator[Engine]:
+    async def engine(
+        self, *, make: bool = False, rebuild: bool = False, clock: Clock = now_in_utc, receipts: str | None = None
+    ) -> AsyncIterator[Engine]:
         """The engine over this store; only with `make` is a store made that is not there, so that a mistyped path is never just empty."""
         if not make and self.path is not None and not self.path.exists():
             raise StorageUnavailable(f"There is no {self.path}: make it with `remit init` or `remit add`, or name another with --store.")
         async with AsyncExitStack() as stack:
             try:
-                engine = await stack.enter_async_context(open_engine(self.store, config=self.config, rebuild=rebuild, clock=clock))
+                opened = open_engine(self.store, config=self.config, rebuild=rebuild, clock=clock, receipts=receipts)
+                engine = await stack.enter_async_context(opened)
             except ConfigError as error:
-                if error.fact.startswith("store:"):
+                if error.fact.startswith(("store:", SECRET)):
                     raise
                 raise StorageUnavailable(error.fact) from None
             yield engine
 
-    async def recall(self, request: Request) -> Answer:
-        async with self.engine() as engine:
+    async def recall(self, request: Request, receipts: str | None = None) -> Answer:
+        async with self.engine(receipts=receipts) as engine:
             return await engine.recall(request, self.principal)
+
+    async def replay(self, receipts: str, requests: Sequence[Request], only: str | None) -> list[Replayed]:
+        async with self.engine() as engine:
+            return await engine.replay(receipts, requests, self.principal, only=only)
 
     async def why(self, request: Request, memory: str) -> Explanation:
         async with self.engine() as engine:

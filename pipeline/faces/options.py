@@ -70,6 +70,9 @@ class Asked:
     tokens: Annotated[int | None, typer.Option("--tokens", help="Room of the packed context.")] = None
     passages: Annotated[int | None, typer.Option("--passages", help="The most passages in the packed context.")] = None
     format: Annotated[str | None, typer.Option("--format", help="Of the packed context: markdown, xml or json.")] = None
+    continuation: Annotated[
+        str | None, typer.Option("--continue", metavar="TOKEN", help="Go on from an exhausted answer, with its meta.continuation.")
+    ] = None
     deadline: Annotated[float | None, typer.Option("--deadline", metavar="SECONDS", help="The most time the answer may take.")] = None
 
     def wire(self) -> dict[str, Any]:
@@ -88,6 +91,7 @@ class Asked:
             profile=self.profile,
             context=_given(tokens=self.tokens, passages=self.passages, format=self.format),
             deadlineSeconds=self.deadline,
+            continuation=self.continuation,
         )
 
 

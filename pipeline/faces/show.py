@@ -47,6 +47,7 @@ SENTENCES = {
     "oversized": "is larger than the whole room of the context",
     "no_room": "did not fit in what was left of the context",
     "passages": "came after the most passages that the context may hold",
+    "seen": "was decided by the answer that this one goes on from",
 }
 """Why a memory is where it is, as the end of a sentence that begins with its name; `ops/runbook.md` says more of each."""
 
@@ -198,8 +199,10 @@ def show_why(console: Console, explanation: Explanation) -> None:
     where = f", says {explanation.stage}" if explanation.stage else ""
     line = Text.assemble((explanation.id, "bold"), f" {SENTENCES.get(explanation.reason, explanation.reason)}{where}.")
     console.print(line)
-    if explanation.numbers:
-        _aside(console, ", ".join(f"{name} {_number(value)}" for name, value in explanation.numbers.items()))
+    told = [f"{name} {_number(value)}" for name, value in explanation.numbers.items()]
+    told += [f"{name} {shown(value)}" for name, value in explanation.details.items()]
+    if told:
+        _aside(console, ", ".join(told))
 
 
 def show_examination(console: Console, examination: Examination) -> None:

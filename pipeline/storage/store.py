@@ -101,7 +101,8 @@ class Store(Finder, Reader, Protocol):
         ...
 
     async def passages_of(self, memory: MemoryId, access: Access) -> Sequence[PassageId]:
-        """The passages of a memory on a shelf that access reaches, whether or not it still stands; else nothing."""
+        """The passages of an approved memory on a shelf that access reaches, also when it was superseded or its time is not now; else
+        nothing: what is not approved may not be read, and is as if it were not there."""
         ...
 
     async def brief(self, access: Access, *, pinned: int, important: int, recent: int) -> Sequence[Memory]:

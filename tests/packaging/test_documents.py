@@ -20,7 +20,7 @@ import pytest
 import typer
 from pydantic.alias_generators import to_camel
 
-from remit.pipeline import backfill, calling, intake, outcome, why
+from remit.pipeline import backfill, calling, intake, outcome, replaying, why
 from remit.pipeline.config import Config, load
 from remit.pipeline.embedding import batch, streams
 from remit.pipeline.faces import failing
@@ -156,6 +156,10 @@ WORDS = {
     "Unsound answers": values(batch.Unsound),
     "Routes": constants(store, str) | constants(nearest, str) | {"sqlite_vec_not_loaded"},
     "Why": constants(why, str),
+    "Verdicts of a replay": values(replaying.Verdict),
+    "Drifts": values(replaying.Drift),
+    "Since then": values(replaying.Around),
+    "Not checkable": values(replaying.Uncheckable),
     "Refusals": values(entry.Refusal),
     "Passed by": values(intake.Skip),
     "Faults": given_to("Fault"),

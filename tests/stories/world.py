@@ -82,9 +82,11 @@ def codes(answer: Answer) -> list[str]:
 
 
 def bytes_of(answer: Answer) -> str:
-    """The whole answer as it goes over the wire, the times its stages took and its trace id aside."""
+    """The whole answer as it goes over the wire, the times its stages took and its trace id aside, and of a token, which each engine
+    seals with a secret of its own, how long it is."""
     wire = json.loads(json.dumps(answer.wire(), allow_nan=False))
     del wire["meta"]["traceId"]
+    wire["meta"]["continuation"] = len(wire["meta"]["continuation"] or "")
     for stage in wire["meta"]["stages"]:
         del stage["seconds"]
     return json.dumps(wire, indent=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,9 @@ command = commands("Asking")
 @command
 def recall(
     query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="What is asked; or see --request.", show_default=False)] = None,
+    receipt: Annotated[
+        str | None, typer.Option("--receipt", metavar="FILE", help="Append a receipt, without content, to this file.")
+    ] = None,
     *,
     asked: Asked,
     common: Common,
@@ -30,7 +34,7 @@ def recall(
 
     host = host_of(common)
     request = _request(query, asked, host)
-    answer = anyio.run(host.recall, request)
+    answer = anyio.run(host.recall, request, receipt)
     if common.json:
         print(json_line(answer.wire()))
     else:
@@ -82,6 +86,35 @@ def why(
     else:
         show_why(terminal(), explanation)
     return UNAVAILABLE if explanation.reason == "stopped" else ANSWERED
+
+
+@command
+def replay(
+    receipts: Annotated[str, typer.Argument(metavar="RECEIPT", help="A file of receipts, as recall --receipt keeps them.")],
+    query: Annotated[
+        str | None, typer.Option("--query", metavar="TEXT", help="What was asked, with the options it was asked with.")
+    ] = None,
+    only: Annotated[str | None, typer.Option("--only", metavar="NUMBER-or-HASH", help="One receipt of the file.")] = None,
+    *,
+    asked: Asked,
+    common: Common,
+) -> int:
+    """Ask again as of then, and say of each receipt whether the answer is identical, what drifted, or why that cannot be checked."""
+    import anyio
+
+    from remit.pipeline.faces.replaying import replayed_to, requests_of, show_replayed, status_of
+    from remit.pipeline.faces.show import terminal
+
+    host = host_of(common)
+    requests = [] if asked.request is None else requests_of(asked.request, host.config.limits.line_bytes)
+    if query is not None:
+        requests.append(_request(query, replace(asked, request=None), host))
+    replayed = anyio.run(host.replay, receipts, requests, only)
+    if common.json:
+        print(json_line({"receipts": [replayed_to(each) for each in replayed]}))
+    else:
+        show_replayed(terminal(), replayed)
+    return status_of(replayed)
 
 
 def _request(query: str | None, asked: Asked, host: Host) -> Request:

@@ -16,7 +16,7 @@ from remit.pipeline.storage.memory.finding import Indexed, Kept, find
 from remit.pipeline.storage.memory.life import Life
 from remit.pipeline.storage.memory.loans import Loans
 from remit.pipeline.storage.store import Capabilities, Fault
-from remit.stages.access import Access
+from remit.stages.access import Access, Approval
 from remit.stages.evidence import Memory, MemoryId, Outline, PassageId
 from remit.stages.ports import Found, Wanted
 from remit.stages.request import Source
@@ -90,7 +90,8 @@ class MemoryStore:
 
     async def passages_of(self, memory: MemoryId, access: Access) -> Sequence[PassageId]:
         kept = self._reached(memory, access)
-        return [PassageId(memory, each.passage.ordinal) for each in kept.passages] if kept else []
+        approved = kept is not None and kept.label.approval is Approval.APPROVED
+        return [PassageId(memory, each.passage.ordinal) for each in kept.passages] if kept and approved else []
 
     async def brief(self, access: Access, *, pinned: int, important: int, recent: int) -> Sequence[Memory]:
         access = self._still(access)

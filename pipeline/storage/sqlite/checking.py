@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 
 import apsw
 
-from remit.pipeline.storage.sqlite.line import reading, value
+from remit.pipeline.storage.sqlite.line import reading, rows, value
 from remit.pipeline.storage.store import Fault
 
 SIGNATURE = "analyser"
 IDENTITY = "identity"
+
+LARGE_LOG = 256 << 20
+"""Bytes of a log that is emptied every few megabytes, unless somebody keeps it from that."""
 
 _RESTORE = "put a copy of the file in its place, or export what can be read"
 _REINDEX = "run `remit init`: it makes the indexes again"
@@ -30,9 +34,43 @@ _DISAGREEMENTS = {
 }
 
 
+def facts(db: apsw.Connection, sql: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "store": "sqlite",
+        "sqlite": apsw.sqlite_lib_version(),
+        "apsw": apsw.apsw_version(),
+        "size": _megabytes(value(db, "PRAGMA page_count") * value(db, "PRAGMA page_size")),
+        "journal": str(value(db, "PRAGMA journal_mode")),
+        "log": _megabytes(_log_bytes(db)),
+        "migrations": str(len(rows(db, sql["applied"]))),
+        "analyser": str(value(db, sql["setting"], {"name": SIGNATURE})),
+    }
+
+
 def faults(db: apsw.Connection, sql: Mapping[str, str], signature: str) -> list[Fault]:
     """All that is wrong; looks at every row, so it takes a while on a large store."""
-    return [*_damage(db), *_phrases(db, sql), *_disagreements(db, sql), *_analyser(db, sql, signature)]
+    return [*_keeping(db), *_damage(db), *_phrases(db, sql), *_disagreements(db, sql), *_analyser(db, sql, signature)]
+
+
+def _keeping(db: apsw.Connection) -> Iterator[Fault]:
+    mode, log = value(db, "PRAGMA journal_mode"), _log_bytes(db)
+    if mode != "wal":
+        detail = f"the journal is kept in the mode {mode}, so that who writes stops who reads"
+        yield Fault(code="no_log", detail=detail, fix="see what changed it, stop that, and open the store again")
+    if log > LARGE_LOG:
+        fix = "end what reads from it for long: the log is emptied at the next write after that"
+        yield Fault(code="large_log", detail=f"the log has grown to {_megabytes(log)}", fix=fix)
+
+
+def _log_bytes(db: apsw.Connection) -> int:
+    try:
+        return os.stat(f"{db.filename}-wal").st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB"
 
 
 def _damage(db: apsw.Connection) -> Iterator[Fault]:
