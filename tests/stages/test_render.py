@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from remit.stages.access import Label, Shelf
-from remit.stages.evidence import MatchedBy, Memory, MemoryId, Origin, PassageId, Route, Trust
+from remit.stages.evidence import Lane, MatchedBy, Memory, MemoryId, Origin, PassageId, Trust
 from remit.stages.render import NOTE, Format, Quote, rendered, shown
 from remit.stages.request import Source
 
@@ -40,7 +40,7 @@ def quote(text: str, *, name: str = "f1", title: str = "", scope: str = "global"
         text=text,
         verified="2026-11-30T12:00:00Z",
         matched_by=MatchedBy.BOTH,
-        routes=(Route.LEXICAL, Route.RECENT),
+        lanes=(Lane.LEXICAL, Lane.LOCAL),
     )
 
 
@@ -50,14 +50,14 @@ def test_a_passage_carries_its_mark_and_its_provenance_in_markdown() -> None:
     assert text == (
         f"{NOTE}\n\n"
         '[1] id=fact:f1 version=2 scope=global title="The plan" origin=file:///docs/plan.md verified=2026-11-30T12:00:00Z trust=untrusted '
-        "matchedBy=both routes=lexical,recent\n```\nDeploys on Friday.\n```"
+        "matchedBy=both lanes=lexical,local\n```\nDeploys on Friday.\n```"
     )
 
 
 def test_what_disputes_a_passage_is_named_in_every_format() -> None:
     disputed = replace(quote("Deploys on Friday."), disputed_by=("2", "5"))
 
-    assert "routes=lexical,recent disputedBy=2,5\n" in rendered([disputed], Format.MARKDOWN)
+    assert "lanes=lexical,local disputedBy=2,5\n" in rendered([disputed], Format.MARKDOWN)
     assert ElementTree.fromstring(rendered([disputed], Format.XML))[0].attrib["disputedBy"] == "2,5"  # noqa: S314 - our own text
     assert json.loads(rendered([disputed], Format.JSON))["passages"][0]["disputedBy"] == "2,5"
 
