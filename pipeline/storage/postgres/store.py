@@ -111,16 +111,16 @@ class PostgresStore:
         return await as_granted(access, lambda access: reading.coverage(self._desk, space, access))
 
     async def lend_passages(self, space: str, after: int, most: int, until: datetime, access: Access) -> Lent:
-        return await as_granted(access, lambda access: loans.lend(self._desk, space, after, most, until, access))
+        return await as_granted(access, lambda access: writing.anew(lambda: loans.lend(self._desk, space, after, most, until, access)))
 
     async def keep_vectors(self, space: str, vectors: Mapping[int, NDArray[np.float32] | None], access: Access) -> int:
-        return await as_granted(access, lambda access: loans.keep(self._desk, space, vectors, access))
+        return await as_granted(access, lambda access: writing.anew(lambda: loans.keep(self._desk, space, vectors, access)))
 
     async def spaces(self, access: Access) -> Mapping[str, int]:
         return await as_granted(access, lambda access: reading.spaces(self._desk, access))
 
     async def drop_vectors(self, keep: Collection[str], after: int, access: Access) -> Dropped:
-        return await as_granted(access, lambda access: loans.drop(self._desk, keep, after, access))
+        return await as_granted(access, lambda access: writing.anew(lambda: loans.drop(self._desk, keep, after, access)))
 
     async def roots(self, org: str) -> Sequence[str]:
         return await reading.roots(self._desk, org)
