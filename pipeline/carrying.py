@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -82,7 +82,7 @@ class Indexes(Protocol):
     async def entries(self, records: Sequence[Record], *, without: Collection[MemoryId]) -> Sequence[Entry]: ...
 
 
-async def exported(granted: Asking, *, store: Carries, page: int, clock: Callable[[], datetime]) -> AsyncIterator[Whole]:
+async def exported(granted: Asking, *, store: Carries, page: int, clock: Callable[[], datetime]) -> AsyncGenerator[Whole, None]:
     """Every memory on shelves that the principal reaches, whether or not it stands, in order of source and id.
 
     Each page is one moment of the store, and what is granted is asked before each: what is written or revoked meanwhile may be missing.
@@ -102,7 +102,7 @@ async def imported(
     indexer: Indexes,
     config: Config,
     clock: Callable[[], datetime],
-) -> AsyncIterator[Receipt]:
+) -> AsyncGenerator[Receipt, None]:
     """Writes memories as they stood, a batch in a transaction; one receipt each, in order, when it is durable.
 
     Indexes are made anew, and a batch is embedded together. One that is wrong costs the others nothing. Begun again after it was stopped,

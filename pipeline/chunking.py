@@ -30,6 +30,8 @@ _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(?:(=+)|-+)[ \t]*$")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s")
 _TABLE = re.compile(r"\s*\|")
+_MATTER = re.compile(r"[ \t#]|-[ \t]|$|([A-Za-z_][\w .-]*):(?:\s|$)")
+"""How a line of front matter begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +78,41 @@ def chunks(text: str, *, most_tokens: int, count: Count, overlap: int = 0) -> li
 
     Headings begin chunks; paragraphs, list items, fenced code and tables stay whole where they fit; what does not fit is cut at
     lines, sentences, words, and in the end between characters, never inside one. Everything but white space is in exactly one chunk;
-    with `overlap` a chunk begins with up to so many tokens of whole pieces of the one before, if of the same section.
+    with `overlap` a chunk begins with up to so many tokens of whole pieces of the one before, if of the same section. Front matter is
+    about the text and no part of it.
     """
-    pieces = (piece for block in _blocks(text) for piece in _fitted(text, block, most_tokens, count))
+    pieces = (piece for block in _blocks(text, front_matter(text)) for piece in _fitted(text, block, most_tokens, count))
     return list(_placed(text, _grouped(pieces, most_tokens, overlap)))
 
 
-def _blocks(text: str) -> Iterator[_Block]:
-    """The text as blocks without gaps: a block holds the blank lines after it."""
-    reader = _Reader()
-    start = 0
-    for line in text.splitlines(keepends=True):
+def front_matter(text: str) -> int:
+    """How many characters of a document are YAML front matter, with the lines of `---` around it; 0 when nothing stands behind it."""
+    if not text.startswith("---"):
+        return 0
+    end, keys = 0, 0
+    for number, line in enumerate(text.splitlines(keepends=True)):
+        end += len(line)
+        bare = line.rstrip()
+        if number and bare in ("---", "..."):
+            return end if keys and text[end:].strip() else 0
+        matter = _MATTER.match(bare)
+        if (number == 0 and bare != "---") or (number and matter is None):
+            return 0
+        keys += bool(number and matter and matter[1])
+    return 0
+
+
+def stated_in(text: str) -> str:
+    """The values in a document's front matter but for its title, which is known: what it may be looked for by."""
+    lines = text[: front_matter(text)].splitlines()[1:-1]
+    keyed = ((matter[1] if (matter := _MATTER.match(line)) else None, line) for line in lines)
+    return "\n".join(line if key is None else line[len(key) + 1 :] for key, line in keyed if key != "title")
+
+
+def _blocks(text: str, start: int = 0) -> Iterator[_Block]:
+    """The text from there on as blocks without gaps: a block holds the blank lines after it."""
+    reader = _Reader(start)
+    for line in text[start:].splitlines(keepends=True):
         yield from reader.read(line, start)
         start += len(line)
     yield from reader.rest(start)
@@ -95,9 +121,9 @@ def _blocks(text: str) -> Iterator[_Block]:
 class _Reader:
     """Reads lines and says where blocks end; knows of Markdown what decides where to cut, and no more."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: int) -> None:
         self.headings: list[tuple[int, str]] = []
-        self.start, self.kind, self.first = 0, _Kind.TEXT, ""
+        self.start, self.kind, self.first = start, _Kind.TEXT, ""
         self.lines, self.fence, self.blank = 0, "", False
 
     def read(self, line: str, start: int) -> Iterator[_Block]:

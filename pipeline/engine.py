@@ -220,9 +220,10 @@ class Engine:
             granted=partial(self._grants, principal),
             complete=self._completed,
         )
-        async for receipt in receipts:
-            self.changed()
-            yield receipt
+        async with aclosing(receipts):
+            async for receipt in receipts:
+                self.changed()
+                yield receipt
 
     def changed(self, *origins: str) -> None:
         """Tells that these origins were changed, or anything may have been: what was seen of them before is not used again.
@@ -292,17 +293,20 @@ class Engine:
     async def export(self, principal: Principal | None = None) -> AsyncIterator[Whole]:
         """Everything the principal may read, as it stands and whether or not it does, with history and keys, in order of source and id."""
         page = self.config.remember.batch_items
-        async for whole in exported(partial(self._grants, principal), store=self.store, page=page, clock=self.kit.clock):
-            yield whole
+        async with aclosing(exported(partial(self._grants, principal), store=self.store, page=page, clock=self.kit.clock)) as wholes:
+            async for whole in wholes:
+                yield whole
 
     async def import_stream(
         self, memories: Iterable[Carried | Whole] | AsyncIterable[Carried | Whole], principal: Principal | None = None
     ) -> AsyncIterator[Receipt]:
         """Takes in what `export` gave, exactly as it stood; one receipt each, in order, when its batch is durable."""
         granting = partial(self._grants, principal)
-        async for receipt in imported(memories, granting, store=self.store, indexer=self.whole, config=self.config, clock=self.kit.clock):
-            self.changed()
-            yield receipt
+        receipts = imported(memories, granting, store=self.store, indexer=self.whole, config=self.config, clock=self.kit.clock)
+        async with aclosing(receipts):
+            async for receipt in receipts:
+                self.changed()
+                yield receipt
 
     async def brief(self, principal: Principal | None = None, *, tokens: int | None = None, project: str | None = None) -> Brief:
         """The start-up brief: every pinned fact first, then what matters most and what is most recent, within its budget."""

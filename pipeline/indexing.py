@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 
 from remit.pipeline.analysis import Analyser
-from remit.pipeline.chunking import Chunk, Count, chunks
+from remit.pipeline.chunking import Chunk, Count, chunks, stated_in
 from remit.pipeline.config import Chunking
 from remit.pipeline.counting import ModelCounter, counter_named
 from remit.pipeline.embedding.local import LocalHash
@@ -26,9 +26,10 @@ BATCH = 64
 class Indexer:
     """Makes entries of records. Facts and sessions are one passage, docs one for each chunk.
 
-    The words of a passage are those of its text, the title and, in a doc, the headings above it, and the record's aliases as whole
-    names; `length` counts them without the aliases. `plain` are the words of the text, in passage 0 after those of the title. The local
-    hash is made of the same words. Work is done in one thread at a time: it is Python, and more would only take turns.
+    The words of a passage are those of its text, the title and, in a doc, the headings above it (in passage 0 what its front matter
+    states, too), and the record's aliases as whole names; `length` counts them without the aliases. `plain` are the words of the text, in
+    passage 0 after those of the title. The local hash is made of the same words. Work is done in one thread at a time: it is Python, and
+    more would only take turns.
     """
 
     def __init__(self, analyser: Analyser, hashes: Sequence[LocalHash], chunking: Chunking, counter: TokenCounter) -> None:
@@ -61,10 +62,11 @@ class Indexer:
 
     def _passages(self, record: Record, cut: Sequence[Chunk], first: int) -> list[Passage]:
         aliases = {key: 1 for alias in record.aliases if (key := self._analyser.alias(alias))}
-        return [self._passage(record.title, aliases, chunk, ordinal) for ordinal, chunk in enumerate(cut, first)]
+        about = stated_in(record.text) if first == 0 and record.id.source is Source.DOC else ""
+        return [self._passage(record.title, "" if ordinal else about, aliases, chunk, ordinal) for ordinal, chunk in enumerate(cut, first)]
 
-    def _passage(self, title: str, aliases: Mapping[str, int], chunk: Chunk, ordinal: int) -> Passage:
-        above = "\n".join([title, *(heading for heading in chunk.heading if heading != title)])
+    def _passage(self, title: str, about: str, aliases: Mapping[str, int], chunk: Chunk, ordinal: int) -> Passage:
+        above = "\n".join([title, *(heading for heading in chunk.heading if heading != title), about])
         words, length = self._analyser.indexed(f"{chunk.text}\n{above}")
         vectors = {each.space: each.vector_of_words(words) for each in self._hashes}
         plain = self._analyser.plain(f"{title}\n{chunk.text}" if ordinal == 0 else chunk.text)

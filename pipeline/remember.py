@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
 
+import anyio
 import anyio.lowlevel
 
 from remit.pipeline.authority import Grants, access_to_write
-from remit.pipeline.config import Config
+from remit.pipeline.config import Config, Remember
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.fields import TooLarge, shown
 from remit.pipeline.items import Item, record_of, repaired
@@ -88,8 +89,8 @@ async def remember_stream(
     resolve: Resolve | None = None,
     granted: Asking | None = None,
     complete: Complete | None = None,
-) -> AsyncIterator[Receipt]:
-    """Takes in items as they come, holding no more than a batch of them; one receipt each, in order, when its batch is durable.
+) -> AsyncGenerator[Receipt, None]:
+    """Takes in items as they come, holding no more than two batches of them; one receipt each, in order, when its batch is durable.
 
     An item that is wrong, or that the principal may not write, is refused and costs the others nothing. `resolve` fills in the content hash
     of a `file:` origin that states none, and looks at it again right before the batch is written: an item whose file changed meanwhile is
@@ -104,21 +105,63 @@ async def remember_stream(
         completed = await _completed(batch, complete)
         return await writes(completed, access if granted is None else access_to_write(await granted(), now))
 
+    preparing = partial(_prepared, grants=grants, access=access, indexer=indexer, config=config, now=now, resolve=resolve)
+    async with aclosing(_batches(items, preparing, config.remember)) as batches:
+        batch = await anext(batches, None)
+        while batch is not None:
+            if isinstance(items, AsyncIterable):
+                # What comes when it comes is not waited for before what came is acknowledged.
+                receipts, following = await flushed(batch), None
+            else:
+                receipts, following = await _beside(partial(flushed, batch), batches)
+            for receipt in receipts:
+                yield receipt
+            if isinstance(following, Exception):
+                raise following
+            batch = await anext(batches, None) if isinstance(items, AsyncIterable) else following
+
+
+async def _batches(
+    items: Iterable[Item] | AsyncIterable[Item], preparing: Callable[[Any], Awaitable[Prepared]], settings: Remember
+) -> AsyncGenerator[list[Prepared], None]:
+    """The items, prepared, as many together as are written together."""
     batch: list[Prepared] = []
     characters = 0
     async with aclosing(_each(items)) as coming:
         async for item in coming:
-            prepared = await _prepared(item, grants, access, indexer=indexer, config=config, now=now, resolve=resolve)
-            batch.append(prepared)
-            characters += prepared.characters
+            batch.append(await preparing(item))
+            characters += batch[-1].characters
             if len(batch) % TURN == 0:
                 await anyio.lowlevel.checkpoint()
-            if len(batch) >= config.remember.batch_items or characters >= config.remember.batch_characters:
-                for receipt in await flushed(batch):
-                    yield receipt
+            if len(batch) >= settings.batch_items or characters >= settings.batch_characters:
+                yield batch
                 batch, characters = [], 0
-    for receipt in await flushed(batch) if batch else ():
-        yield receipt
+    if batch:
+        yield batch
+
+
+async def _beside(
+    write: Callable[[], Awaitable[list[Receipt]]], batches: AsyncGenerator[list[Prepared], None]
+) -> tuple[list[Receipt], list[Prepared] | Exception | None]:
+    """The receipts of one batch, and the next, prepared while the store was busy with the first; or what went wrong with the next."""
+    done: list[list[Receipt] | Exception] = []
+
+    async def writing() -> None:
+        try:
+            done.append(await write())
+        except Exception as error:  # noqa: BLE001 - raised again below, as it is and not in a group
+            done.append(error)
+
+    following: list[Prepared] | Exception | None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writing)
+        try:
+            following = await anext(batches, None)
+        except Exception as error:  # noqa: BLE001 - raised by the caller, once what is durable has been acknowledged
+            following = error
+    if isinstance(done[0], Exception):
+        raise done[0]
+    return done[0], following
 
 
 async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[Item, None]:
@@ -131,7 +174,7 @@ async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[I
 
 
 async def _prepared(
-    item: Any, grants: Grants, access: Access, *, indexer: Indexes, config: Config, now: datetime, resolve: Resolve | None
+    item: Any, *, grants: Grants, access: Access, indexer: Indexes, config: Config, now: datetime, resolve: Resolve | None
 ) -> Prepared:
     if not isinstance(item, Item):
         return _refused("", Refusal.INVALID, "item: must be a Fact, a Session or a Doc")

@@ -16,7 +16,7 @@ from remit.pipeline.faces.wire import item_from, receipt_to
 from remit.pipeline.fields import member_at, name_at
 from remit.pipeline.intake import Intake, Problem, Read, Skip, Skipped, size_of
 from remit.pipeline.items import Doc, Fact, Item, Session
-from remit.pipeline.remember import Receipt, Written
+from remit.pipeline.remember import Receipt, Refusal, Written
 from remit.stages.render import shown
 from remit.stages.request import Source
 
@@ -88,6 +88,7 @@ class Intaking:
     skipped: Counter[Skip] = field(default_factory=Counter)
     unread: int = 0
     _ahead: deque[tuple[Path, Read | Problem]] = field(default_factory=deque)
+    _docs: dict[str, str] = field(default_factory=dict)
 
     async def into(self, engine: Engine, principal: Principal) -> AsyncIterator[Taken]:
         """Takes everything in and tells of each item as soon as it is durable, or known to be wrong.
@@ -131,15 +132,26 @@ class Intaking:
 
     def _items(self) -> Iterator[Item]:
         for path in self.paths:
-            for found in self.intake.items_from(path):
-                self.told(found.size)
-                if isinstance(found, Skipped):
-                    self.skipped[found.why] += 1
+            for each in self.intake.items_from(path):
+                self.told(each.size)
+                if isinstance(each, Skipped):
+                    self.skipped[each.why] += 1
                     continue
+                found = self._unless_another_has_its_id(each)
                 self._ahead.append((path, found))
                 self.unread += isinstance(found, Problem)
                 if isinstance(found, Read):
                     yield found.item if found.line is not None else as_source(found.item, self.source)
+
+    def _unless_another_has_its_id(self, found: Read | Problem) -> Read | Problem:
+        """Of files in several named folders, one of an id that another one of this command has would take its place without a word."""
+        if isinstance(found, Problem) or found.line is not None or len(self.paths) == 1:
+            return found
+        first = self._docs.setdefault(found.item.id, found.file)
+        if first == found.file or Path(first).resolve() == Path(found.file).resolve():
+            return found
+        detail = f"id: {shown(found.item.id)} is also {shown(first)}: name the folder above both"
+        return Problem(code=Refusal.INVALID, detail=detail, file=found.file, size=found.size)
 
 
 def sizes_of(files: Sequence[str]) -> int:

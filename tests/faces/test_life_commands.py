@@ -173,3 +173,40 @@ def test_a_mistyped_store_is_unavailable_and_none_is_made(remit: Remit, command:
 
     assert (ran.status, ran.json["error"]["code"]) == (4, "store_unavailable")
     assert not (tmp_path / "remit.db").exists()
+
+
+def test_a_root_belongs_to_the_org_that_named_it_and_a_refused_file_becomes_none(remit: Remit, tmp_path: Path) -> None:
+    for name in ("notes", "secret"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "plan.md").write_text(f"The plan of {name}.")
+    acme = ("--principal", json.dumps({"actor": "ada", "org": "acme", "scopes": []}))
+
+    assert remit("add", "notes").status == 0
+    assert remit("add", "secret", "--scope", "project:beta", *acme).status == 2
+
+    assert remit("roots").out == f"{tmp_path}/notes\n"
+    assert remit("roots", "--json", *acme).json == {"roots": []}
+    assert remit("roots", "--drop", "/nowhere").status == 2
+    assert remit("roots", "--drop", f"{tmp_path}/notes", "--json").json == {"roots": [], "dropped": True}
+    assert remit("roots").out == "no file may be looked at\n"
+
+
+def test_two_files_of_one_command_never_take_each_others_place(remit: Remit, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "README.md").write_text(f"All about {name}.")
+
+    both = remit("add", "a", "b", "a/README.md")
+
+    assert (both.status, both.out.splitlines()[0]) == (2, "stored doc:README.md v1")
+    assert "b/README.md invalid id: README.md is also a/README.md: name the folder above both" in both.out + both.err
+    assert remit("add", ".").status == 0
+    assert remit("history", "doc:b/README.md", "--json").json["history"][0]["text"] == "All about b."
+
+
+def test_the_history_of_what_is_not_there_or_may_not_be_read_is_empty_and_answered(deploys: Remit) -> None:
+    hidden = deploys("history", "fact:thursday", "--json", "--principal", BETA)
+    absent = deploys("history", "fact:nobody", "--json", "--principal", BETA)
+
+    assert (hidden.status, hidden.json) == (0, {"id": "fact:thursday", "history": []})
+    assert (absent.status, absent.json) == (0, {"id": "fact:nobody", "history": []})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.pipeline.chunking import Chunk, chunks
+from remit.pipeline.chunking import Chunk, chunks, front_matter, stated_in
 from remit.pipeline.counting import counter_named
 
 TOKENS = counter_named("o200k").tokens_in
@@ -157,6 +157,45 @@ def test_text_without_spaces_is_cut_between_characters() -> None:
 
     assert "".join(chunk.text for chunk in made) == "売上高" * 200
     assert len(made) > 5
+
+
+MATTER = "---\ntitle: Der Fährplan\ntags:\n  - quay\n- harbour\n# by hand\ndraft: false\n---\n"
+
+
+def test_front_matter_is_no_text_and_offsets_are_those_of_the_whole_file() -> None:
+    text = f"{MATTER}\n# Noon\nThe ferry leaves.\n"
+
+    (chunk,) = chunks(text, most_tokens=320, count=TOKENS)
+
+    assert (chunk.text, chunk.heading) == ("# Noon\nThe ferry leaves.", ("Noon",))
+    assert text.encode()[chunk.start : chunk.end].decode() == chunk.text
+    assert stated_in(text).split() == ["-", "quay", "-", "harbour", "#", "by", "hand", "false"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MATTER,
+        f"{MATTER}\n \n",
+        "---\nTwo rules around a sentence.\n---\nMore.",
+        "---\n\n---\nMore.",
+        "---\ntitle: never closed\n\nMore.",
+        "--- \ntitle",
+        "----\ntitle: x\n---\nMore.",
+        " ---\ntitle: x\n---\nMore.",
+    ],
+)
+def test_what_only_looks_like_front_matter_is_text(text: str) -> None:
+    assert front_matter(text) == 0
+    assert stated_in(text) == ""
+    assert chunks(text, most_tokens=320, count=TOKENS)[0].start <= 1
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_front_matter_ends_where_its_line_ends(end: str) -> None:
+    text = end.join(["---", "title: x", "...", "More."])
+
+    assert text[front_matter(text) :] == "More."
 
 
 def test_an_overlap_repeats_whole_pieces_of_the_same_section() -> None:
