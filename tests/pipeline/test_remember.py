@@ -135,7 +135,7 @@ async def test_characters_that_no_store_holds_do_not_lose_the_batch_and_are_told
     assert [bool(receipt.detail) for receipt in receipts] == [False, True, True]
 
 
-async def test_items_are_written_in_batches_and_told_when_theirs_is_durable() -> None:
+async def test_items_are_written_in_batches_and_told_when_theirs_is_durable_the_next_batch_prepared_meanwhile() -> None:
     store = Shelves()
     taken = 0
 
@@ -148,7 +148,36 @@ async def test_items_are_written_in_batches_and_told_when_theirs_is_durable() ->
     receipts = remember_stream(items(), ADA, store=store, indexer=Indexes(), config=BATCHES, now=NOW)
     ahead = [(taken, len(store.batches)) async for _ in receipts]
 
-    assert ahead == [(3, 1)] * 3 + [(6, 2)] * 3 + [(7, 3)]
+    assert ahead == [(6, 1)] * 3 + [(7, 2)] * 3 + [(7, 3)]
+
+
+async def test_what_must_be_awaited_is_not_waited_for_before_what_came_is_told() -> None:
+    store = Shelves()
+    taken = 0
+
+    async def items() -> AsyncIterator[Item]:
+        nonlocal taken
+        for number in range(7):
+            taken += 1
+            yield fact(str(number))
+
+    receipts = remember_stream(items(), ADA, store=store, indexer=Indexes(), config=BATCHES, now=NOW)
+
+    assert [(taken, len(store.batches)) async for _ in receipts] == [(3, 1)] * 3 + [(6, 2)] * 3 + [(7, 3)]
+
+
+async def test_a_source_that_breaks_off_costs_no_receipt_of_what_was_written() -> None:
+    def items() -> Iterator[Item]:
+        for number in range(4):
+            yield fact(str(number))
+        raise OSError("torn")
+
+    told = []
+    with pytest.raises(OSError, match="torn"):
+        async for receipt in remember_stream(items(), ADA, store=Shelves(), indexer=Indexes(), config=BATCHES, now=NOW):
+            told.append(receipt.id)
+
+    assert told == ["fact:0", "fact:1", "fact:2"]
 
 
 async def test_a_batch_of_long_texts_ends_early() -> None:
