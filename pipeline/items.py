@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from datetime import datetime
-from functools import cache
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -33,6 +32,13 @@ from remit.stages.request import Source
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_FIELDS: dict[type[Any], tuple[Field[Any], ...]] = {
+    Record: fields(Record),
+    Label: fields(Label),
+    Shelf: fields(Shelf),
+    Origin: fields(Origin),
+    Claim: fields(Claim),
+}
 _NOT_STATED = frozenset({"digest", "actor", "key"})
 
 
@@ -255,10 +261,5 @@ def _stated(value: Any, without: frozenset[str] = frozenset()) -> Any:
         return [_stated(each) for each in value]
     if isinstance(value, datetime):
         return value.isoformat()
-    held = ((name, getattr(value, name), default) for name, default in _defaults(type(value)) if name not in without)
+    held = ((each.name, getattr(value, each.name), each.default) for each in _FIELDS[type(value)] if each.name not in without)
     return {name: _stated(inner) for name, inner, default in held if inner != default}
-
-
-@cache
-def _defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple((each.name, each.default) for each in fields(kind))
