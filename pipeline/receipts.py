@@ -167,6 +167,8 @@ def chain_of(path: str | Path, seal: Seal, most_bytes: int) -> list[Kept]:
 def _checked(line: bytes, before: Kept | None, key: bytes | None) -> dict[str, Any]:
     """What stands on a line, if that is exactly what was written there. Raises `ValueError` and its like when it is not."""
     stated = json.loads(line)
+    if not isinstance(stated, dict):
+        raise ValueError
     linked = {name: value for name, value in stated.items() if name not in ("hash", "seal")}
     hashed, number, previous = stated["hash"], before.number if before else 0, before.hash if before else FIRST
     whole = canonical(stated).encode() + b"\n" == line and _signed(linked, None)["hash"] == hashed

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from faults.broken import Broken, over
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from stories.world import ADA, NOW, Item, NewStore, balanced, bytes_of, codes, engine_at, entry, ids, laid, taken_in
 
@@ -77,7 +77,7 @@ async def test_no_source_is_looked_at_again(new_store: NewStore) -> None:
         async for _ in parts(engine, ASKED):
             pass
 
-    assert looked_at == ["a", "b-stale", "c", "d", "e"]
+    assert sorted(looked_at) == ["a", "b-stale", "c", "d", "e"]
 
 
 async def test_each_part_may_spend_another_budget(new_store: NewStore) -> None:
@@ -219,15 +219,16 @@ async def test_when_only_looks_were_short_all_parts_are_the_one_answer_with_its_
 
 
 async def test_what_a_later_round_lets_in_is_no_weaker_than_what_the_first_one_would_have(new_store: NewStore) -> None:
-    strong = [Fact(id=f"stale-{n}", text="deploy key rotation gateway", origin=Origin(uri="crm:1")) for n in range(3)]
-    weak = [Fact(id="weak", text="key " + "and much else that makes a longer text " * 3, origin=Origin(uri="crm:1"))]
-    middling = [Fact(id="middling", text="rotation gateway " + "and much else " * 3, origin=Origin(uri="crm:1"))]
-    request = Request(query="deploy key rotation gateway", sources=("fact",), ceilings={"generate": {"items": 3}})
-    async with engine_at(new_store(), *strong, *weak, *middling, config=WORDS_ONLY, checkers={"crm": crm}) as engine:
-        whole = ids(await engine.recall(replace(request, ceilings={}), ADA))
-        rounds = ids(await engine.recall(request, ADA))
+    # What holds the commonplace half of the question is too little beside the stale best, and would be much beside the next best alone.
+    stale = [Fact(id=f"stale-{n}", text="quay crane berth tide pilot lock", origin=Origin(uri="crm:1")) for n in range(3)]
+    good = Fact(id="good", text="quay crane berth tide", origin=Origin(uri="crm:1"))
+    weak = [Fact(id=f"weak-{n}", text="quay crane berth", origin=Origin(uri="crm:1")) for n in range(40)]
+    request = Request(query="quay crane berth tide pilot lock", sources=("fact",), ceilings={"generate": {"items": 3}})
+    async with engine_at(new_store(), *stale, good, *weak, config=WORDS_ONLY, checkers={"crm": crm}) as engine:
+        whole = await engine.recall(replace(request, ceilings={}), ADA)
+        rounds = await engine.recall(request, ADA)
 
-    assert rounds == whole
+    assert (ids(whole), ids(rounds)) == (["good"], ["good"])
 
 
 # Whom it serves
@@ -343,29 +344,37 @@ async def test_a_secret_that_could_be_guessed_is_refused(monkeypatch: pytest.Mon
     assert "xxx" not in str(told.value)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-async def test_a_token_with_any_bit_of_it_changed_is_refused(data: st.DataObject) -> None:
+async def test_a_token_with_any_bit_of_it_changed_is_refused() -> None:
     engine, token = await the_engine_and_its_token()
-    at = data.draw(st.integers(0, len(token) - 1))
-    changed = bytearray(token.encode())
-    changed[at] ^= 1 << data.draw(st.integers(0, 6))
+    for at in range(len(token)):
+        for bit in range(7):
+            changed = bytearray(token.encode())
+            changed[at] ^= 1 << bit
+            assert await refused(engine, replace(ASKED, continuation=changed.decode())) == REFUSED
 
-    assert await refused(engine, replace(ASKED, continuation=changed.decode())) == REFUSED
 
-
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-async def test_content_with_any_bit_of_it_changed_is_refused_however_well_it_is_spelled(data: st.DataObject) -> None:
+async def test_content_with_any_bit_of_it_changed_is_refused_however_well_it_is_spelled() -> None:
     engine, token = await the_engine_and_its_token()
-    raw = bytearray(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    for at in range(len(decoded(token))):
+        for bit in range(8):
+            raw = bytearray(decoded(token))
+            raw[at] ^= 1 << bit
+            assert await refused(engine, replace(ASKED, continuation=encoded(bytes(raw)))) == REFUSED
 
-    changed = base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-    assert await refused(engine, replace(ASKED, continuation=changed)) == REFUSED
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+async def test_content_that_is_longer_shorter_or_altered_in_many_places_is_refused(data: st.DataObject) -> None:
+    engine, token = await the_engine_and_its_token()
+    raw = decoded(token)
+    start, end = data.draw(st.integers(0, len(raw))), data.draw(st.integers(0, len(raw)))
+    other = raw[:start] + data.draw(st.binary(max_size=80)) + raw[end:]
+    assume(other != raw)
+
+    assert await refused(engine, replace(ASKED, continuation=encoded(other))) == REFUSED
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     token=st.one_of(st.text(), st.binary().map(lambda raw: base64.urlsafe_b64encode(raw).decode()), st.integers(), st.just("A" * 200_000))
 )
@@ -373,6 +382,14 @@ async def test_what_is_no_token_is_refused_alike(token: Any) -> None:
     engine, _ = await the_engine_and_its_token()
 
     assert await refused(engine, replace(ASKED, continuation=token)) == REFUSED
+
+
+def decoded(token: str) -> bytes:
+    return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+
+
+def encoded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 async def the_engine_and_its_token() -> tuple[Engine, str]:
