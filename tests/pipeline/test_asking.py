@@ -63,7 +63,7 @@ def test_a_bare_query_takes_every_gap_from_the_config() -> None:
     assert made.question.as_of == NOW
     assert made.question.filters == Filters()
     assert made.profile == "memory"
-    assert made.postings == 20_000
+    assert made.postings == 200_000
     assert (made.ceilings[StageName.VERIFY].items, made.ceilings[StageName.VERIFY].rounds) == (500, 2)
     assert made.ceilings[StageName.PACK].tokens == made.room.tokens == 6000
     assert made.selection == CONFIG.recall.selection
@@ -158,7 +158,7 @@ def test_both_ends_of_the_limit_are_allowed(limit: int) -> None:
         ({"ceilings": {"verify": {"items": 501}}}, "ceilings.verify.items"),
         ({"ceilings": {"verify": {"rounds": 3}}}, "ceilings.verify.rounds"),
         ({"ceilings": {"verify": {"rounds": 0}}}, "ceilings.verify.rounds"),
-        ({"ceilings": {"generate": {"postings": 20_001}}}, "ceilings.generate.postings"),
+        ({"ceilings": {"generate": {"postings": 200_001}}}, "ceilings.generate.postings"),
         ({"ceilings": {"generate": {"seconds": inf}}}, "ceilings.generate.seconds"),
         ({"ceilings": {"generate": {"items": "500"}}}, "ceilings.generate.items"),
         ({"ceilings": {"pack": {"tokens": 6001}}}, "ceilings.pack.tokens"),
