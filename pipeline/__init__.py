@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from remit.pipeline.items import Doc, Fact, Session
     from remit.pipeline.life import Event, Forgotten
     from remit.pipeline.outcome import Outcome
+    from remit.pipeline.replaying import Replayed
     from remit.pipeline.storage.entry import Receipt
     from remit.stages.evidence import Claim, Memory, Origin, Verdict
     from remit.stages.request import ContextWanted, Request, Source, TagFilter
@@ -28,6 +29,7 @@ _HOMES = {
     "remit.pipeline.items": ("Doc", "Fact", "Session"),
     "remit.pipeline.life": ("Event", "Forgotten"),
     "remit.pipeline.outcome": ("Outcome",),
+    "remit.pipeline.replaying": ("Replayed",),
     "remit.pipeline.storage.entry": ("Receipt",),
     "remit.stages.evidence": ("Claim", "Memory", "Origin", "Verdict"),
     "remit.stages.request": ("ContextWanted", "Request", "Source", "TagFilter"),
@@ -48,6 +50,7 @@ __all__ = [
     "Outcome",
     "Principal",
     "Receipt",
+    "Replayed",
     "Request",
     "Session",
     "Source",

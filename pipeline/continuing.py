@@ -25,7 +25,7 @@ FORMAT = 1
 REFUSED = "goes on from no answer that this principal was given for this request here a moment ago: ask without it"
 """What is said of every token that is not honoured, whatever is wrong with it."""
 
-_HEAD = struct.Struct(">BBBqqIIHHHII")
+_HEAD = struct.Struct(">BBBqqQQHHHII")
 _DEEPER, _MORE_POSTINGS, _EVERY_SCOPE = 1, 2, 4
 _SEAL_BYTES, _SEEN_BYTES, _SCOPE_BYTES = 32, 8, 4
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

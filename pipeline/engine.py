@@ -86,6 +86,7 @@ class Engine:
     continuations: Continuations
     seal: Seal
     identity: str
+    configured: str
     receipts: Keeper | None
     roots: Roots
     files: FileChecker
@@ -148,7 +149,7 @@ class Engine:
             actor=stated.actor,
             scopes=None if access is None else EVERY if access.granted is None else tuple(sorted(access.granted)),
             request=request_digest(request),
-            config=config_digest(self.config),
+            config=self.configured,
             analyser=self.kit.analyser.signature,
             spaces={str(lane): space for lane, space in self.kit.streams.spaces().items()},
         )
@@ -533,7 +534,8 @@ async def open_engine(
             clock=clock,
         )
         identity = await own.identity()
-        named = digest_of([identity, analyser.signature, streams.spaces(), config_digest(settings)])
+        configured = config_digest(settings)
+        named = digest_of([identity, analyser.signature, streams.spaces(), configured])
         kept_at = receipts or settings.receipts.file
         yield Engine(
             config=settings,
@@ -545,6 +547,7 @@ async def open_engine(
             continuations=Continuations(seal, settings, named, clock),
             seal=seal,
             identity=identity,
+            configured=configured,
             receipts=Keeper(Path(kept_at), settings.receipts, seal) if kept_at else None,
             roots=roots,
             files=files,

@@ -111,3 +111,11 @@ async def test_making_indexes_again_replaces_passages_and_nothing_else(store: St
 def _with_words(entry: Entry, text: str, degrees: float) -> Entry:
     """The same record, indexed by another analyser."""
     return Entry(record=entry.record, passages=memory("other", text, degrees=degrees).passages)
+
+
+async def test_a_store_has_a_name_that_stays(store: Store) -> None:
+    name = await store.identity()
+    await filled(store, [memory("a", "x")])
+
+    assert await store.identity() == name
+    assert len(bytes.fromhex(name)) == 16
