@@ -13,13 +13,14 @@ import anyio
 from against_peers import against_peers
 from figures import machine, show
 from kill import killing
+from long_import import long_import
 from loop_gap import largest_gaps
 from minilm import against_the_bare_loop
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from postgres_recall import against_hand_written_sql, curves
-from quality import SETS, measure, taken_in
+from quality import quality
 from sqlite_recall import against_bare_sql, against_foreign_rows
 from writing import against_bare_writes
 
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[Path], Awaitable[Rows]]]] = {
     "peers": ("Remit and its peers, ms (100,000 rows of 200 tenants, top 20 inside one; 128 dimensions)", against_peers),
     "peers768": ("The same at 768 dimensions", partial(against_peers, dimensions=768)),
     "writing": ("Taking in, facts a second and ms", against_bare_writes),
+    "import": ("A million lines taken in; some minutes", long_import),
     "kill": ("Writers killed, crowded and locked out; a few minutes", killing),
     "loop": ("The longest the event loop was held, ms", largest_gaps),
 }
@@ -49,17 +51,6 @@ class Discarded(SpanExporter):
         return SpanExportResult.SUCCESS if all(isinstance(each, ReadableSpan) for each in spans) else SpanExportResult.FAILURE
 
 
-async def quality(data: Path, folder: Path) -> Rows:
-    rows: Rows = []
-    for name in SETS:
-        store = folder / f"quality-{name}.db"
-        store.unlink(missing_ok=True)
-        await taken_in(data / name, f"sqlite:{store}")
-        for mode, config in (("words", {"embedding": {"provider": "none"}}), ("words and hash", None)):
-            rows.append({"name": f"{name}, {mode}", **await measure(data / name, f"sqlite:{store}", config)})
-    return rows
-
-
 async def run(names: list[str], folder: Path, data: Path | None) -> dict[str, Rows]:
     folder.mkdir(parents=True, exist_ok=True)
     results = {}
@@ -69,7 +60,7 @@ async def run(names: list[str], folder: Path, data: Path | None) -> dict[str, Ro
         show(title, results[name])
     if data is not None:
         results["quality"] = await quality(data, folder)
-        show("Quality of whole recalls", results["quality"])
+        show("Quality of whole recalls: recall@20 and nDCG@10, beside what was measured before", results["quality"])
     return results
 
 
