@@ -148,17 +148,18 @@ class _Tally:
     def add(self, held: _Held, where: NDArray[np.bool_] | None = None) -> None:
         """One word, in the passages that hold it; of those only the ones in `where`."""
         word, rules = held.word, self._rules
+        holding = np.zeros(self.keys.size, dtype=np.bool_)
         for each in held.places:
             at = np.searchsorted(self.keys, each.keys)
+            holding[at] = True
             damped = each.counts + rules.k1 * (1.0 - rules.b + rules.b * each.lengths / self._average)
             gained = word.weight * inverse_frequency(each.keys.size, self._passages) * (rules.k1 + 1.0) * each.counts / damped
             self.scores[at] += gained if where is None else np.where(where[at], gained, 0.0)
-        holding = held.among(self.keys)
         if where is not None:
             holding &= where
-        self.informed[holding] += word.information
-        self.words[holding] += word.held
-        self.lessened[holding] += word.held * _lessened(word, rules)
+        self.informed += holding * word.information
+        self.words += holding * word.held
+        self.lessened += holding * (word.held * _lessened(word, rules))
         if not word.common:
             self.telling |= holding
         if word.alias:
