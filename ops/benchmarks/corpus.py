@@ -34,15 +34,15 @@ def texts(rows: int, seed: int, length: int = 60) -> Iterator[str]:
         yield " ".join(VOCABULARY[number] for number in random.choice(WORDS, size=length, p=chances))
 
 
-def memories(org: str, rows: int, seed: int) -> Iterator[Fact | Session | Doc]:
+def memories(org: str, rows: int, seed: int, length: int = 60) -> Iterator[Fact | Session | Doc]:
     """One tenant's memory: facts, sessions and docs in turn."""
-    for number, text in enumerate(texts(rows, seed)):
+    for number, text in enumerate(texts(rows, seed, length)):
         kind = (Fact, Session, Doc)[number % 3]
         yield kind(id=f"m{number:06}", org=org, text=text)
 
 
-def questions(count: int, seed: int, rows: int, corpus_seed: int) -> list[str]:
+def questions(count: int, seed: int, rows: int, corpus_seed: int, length: int = 60) -> list[str]:
     """Questions of five words that stand together in one text of the tenant, so that each has an answer."""
     random = np.random.default_rng(seed)
-    own = list(texts(rows, corpus_seed))
+    own = list(texts(rows, corpus_seed, length))
     return [" ".join(random.choice(own[random.integers(rows)].split(), size=5, replace=False)) for _ in range(count)]

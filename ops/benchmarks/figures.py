@@ -27,7 +27,7 @@ def row(name: str, seconds: Sequence[float]) -> dict[str, Any]:
 
 
 def machine() -> dict[str, str]:
-    packages = ("apsw", "sqlite-vec", "numpy", "anyio", "opentelemetry-sdk")
+    packages = ("apsw", "sqlite-vec", "numpy", "anyio", "opentelemetry-sdk", "psycopg")
     return {
         "python": platform.python_version(),
         "cores": str(cpu_count()),
@@ -36,9 +36,20 @@ def machine() -> dict[str, str]:
     }
 
 
+WHOLE = "whole plan"
+"""What the JSON has of a query's plan; the table has it in short, and apart."""
+
+
 def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The rows as a table; columns in order of first appearance."""
-    columns = list(dict.fromkeys(key for each in rows for key in each))
+    """The rows as a table, and the plans among them as another; columns in order of first appearance."""
+    plans = [each for each in rows if WHOLE in each]
+    _show(title, [each for each in rows if each not in plans])
+    if plans:
+        _show("What these statements go by, under row security", plans)
+
+
+def _show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    columns = [key for key in dict.fromkeys(key for each in rows for key in each) if key != WHOLE]
     table = Table(title=title, title_justify="left")
     for column in columns:
         table.add_column(column, justify="left" if column == "name" else "right")
