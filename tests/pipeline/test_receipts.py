@@ -72,12 +72,12 @@ async def test_a_receipt_says_what_was_found_how_and_for_whom_and_nothing_that_a
     assert [word for word in ("deploy", "secret", "rotates", "harbour", "lantern", "meadow") if word in text] == []
 
 
-async def test_without_a_file_none_is_kept(new_store: NewStore) -> None:
-    async with engine_at(new_store(), *facts("f")) as engine:
+async def test_without_a_file_none_is_kept() -> None:
+    async with engine_at("memory:", *facts("f")) as engine:
         assert (await engine.recall(ASKED, ADA)).meta.receipt is None
 
 
-async def test_a_refused_request_leaves_none_and_a_fault_leaves_one(new_store: NewStore, tmp_path: Path) -> None:
+async def test_a_refused_request_leaves_none_and_a_fault_leaves_one(tmp_path: Path) -> None:
     class Down:
         async def resolve(self, principal: Principal) -> Principal:
             if principal.actor == "ada":
@@ -85,7 +85,7 @@ async def test_a_refused_request_leaves_none_and_a_fault_leaves_one(new_store: N
             return principal
 
     file = tmp_path / "r.jsonl"
-    async with engine_at(new_store(), *facts("f"), authority=Down(), config={"receipts": {"file": str(file)}}) as engine:
+    async with engine_at("memory:", *facts("f"), authority=Down(), config={"receipts": {"file": str(file)}}) as engine:
         with pytest.raises(InvalidRequest):
             await engine.recall(Request(query=""), ADA)
         assert not file.exists()
@@ -136,12 +136,12 @@ def test_what_a_killed_process_left_half_written_is_taken_away(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("fault", ["no folder", "a folder", "locked", "something else", "full"])
-async def test_a_file_that_cannot_be_written_fails_no_recall_and_is_said(new_store: NewStore, tmp_path: Path, fault: str) -> None:
+async def test_a_file_that_cannot_be_written_fails_no_recall_and_is_said(tmp_path: Path, fault: str) -> None:
     file = {"no folder": tmp_path / "none" / "r.jsonl", "a folder": tmp_path, "full": Path("/dev/full")}.get(fault, tmp_path / "r.jsonl")
     if fault == "something else":
         file.write_text("notes of mine\n")
     before = file.read_bytes() if file.is_file() else None
-    async with engine_at(new_store(), *facts("f"), config={"receipts": {"waitSeconds": 0.05}}, receipts=file) as engine:
+    async with engine_at("memory:", *facts("f"), config={"receipts": {"waitSeconds": 0.05}}, receipts=file) as engine:
         with (file if fault == "locked" else Path(os.devnull)).open("ab") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             answer = await engine.recall(ASKED, ADA)
@@ -241,9 +241,9 @@ async def test_a_replay_is_as_of_then(new_store: NewStore, tmp_path: Path) -> No
     assert told.verdict == "identical"
 
 
-async def test_without_its_request_a_receipt_cannot_be_checked(new_store: NewStore, tmp_path: Path) -> None:
+async def test_without_its_request_a_receipt_cannot_be_checked(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
-    async with engine_at(new_store(), *facts("a"), receipts=file) as engine:
+    async with engine_at("memory:", *facts("a"), receipts=file) as engine:
         await engine.recall(ASKED, ADA)
         (other,) = await replayed(engine, file, Request(query="deploy key", limit=7))
         (none,) = await engine.replay(file, (), ADA)
@@ -251,9 +251,9 @@ async def test_without_its_request_a_receipt_cannot_be_checked(new_store: NewSto
     assert [(each.verdict, each.why) for each in (other, none)] == [("not_checkable", "no_request")] * 2
 
 
-async def test_what_was_cut_by_its_time_cannot_be_checked(new_store: NewStore, tmp_path: Path) -> None:
+async def test_what_was_cut_by_its_time_cannot_be_checked(tmp_path: Path) -> None:
     file, request = tmp_path / "r.jsonl", Request(query="deploy key", ceilings={"verify": {"seconds": 0}})
-    async with engine_at(new_store(), *facts("a"), receipts=file) as engine:
+    async with engine_at("memory:", *facts("a"), receipts=file) as engine:
         answer = await engine.recall(request, ADA)
         (told,) = await replayed(engine, file, request)
 
@@ -261,10 +261,10 @@ async def test_what_was_cut_by_its_time_cannot_be_checked(new_store: NewStore, t
     assert (told.verdict, told.why) == ("not_checkable", "out_of_time")
 
 
-async def test_a_part_that_went_on_is_checked_while_its_token_lives(new_store: NewStore, tmp_path: Path) -> None:
+async def test_a_part_that_went_on_is_checked_while_its_token_lives(tmp_path: Path) -> None:
     now, file = [NOW], tmp_path / "r.jsonl"
     first = Request(query="deploy key", ceilings={"verify": {"items": 1}})
-    async with engine_at(new_store(), *facts("a", "b"), clock=lambda: now[0], receipts=file) as engine:
+    async with engine_at("memory:", *facts("a", "b"), clock=lambda: now[0], receipts=file) as engine:
         second = replace(first, continuation=(await engine.recall(first, ADA)).meta.continuation)
         await engine.recall(second, ADA)
         (in_time,) = await replayed(engine, file, second, only="2")
@@ -274,9 +274,9 @@ async def test_a_part_that_went_on_is_checked_while_its_token_lives(new_store: N
     assert (in_time.verdict, late.verdict, late.why) == ("identical", "not_checkable", "continuation")
 
 
-async def test_one_receipt_is_named_by_its_number_or_its_hash(new_store: NewStore, tmp_path: Path) -> None:
+async def test_one_receipt_is_named_by_its_number_or_its_hash(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
-    async with engine_at(new_store(), *facts("a"), receipts=file) as engine:
+    async with engine_at("memory:", *facts("a"), receipts=file) as engine:
         hashes = [(await engine.recall(ASKED, ADA)).meta.receipt for _ in range(3)]
         by_number, by_hash = await replayed(engine, file, only="2"), await replayed(engine, file, only=hashes[2])
 
@@ -287,9 +287,9 @@ async def test_one_receipt_is_named_by_its_number_or_its_hash(new_store: NewStor
 # Whose they are, and whether they are whole
 
 
-async def test_a_principal_replays_its_own_and_is_not_told_of_others(new_store: NewStore, tmp_path: Path) -> None:
+async def test_a_principal_replays_its_own_and_is_not_told_of_others(tmp_path: Path) -> None:
     file, bob = tmp_path / "r.jsonl", replace(ADA, actor="bob")
-    async with engine_at(new_store(), *facts("a"), receipts=file) as engine:
+    async with engine_at("memory:", *facts("a"), receipts=file) as engine:
         for principal in (ADA, bob, ADA):
             await engine.recall(ASKED, principal)
 
@@ -346,7 +346,7 @@ async def test_what_is_no_file_of_receipts_is_refused_alike(tmp_path: Path, cont
         assert await refused(engine, file) == f"receipt: {REFUSED}"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_a_file_with_any_bit_of_it_changed_is_refused(tmp_path: Path, data: st.DataObject) -> None:
     file, changed = tmp_path / "r.jsonl", tmp_path / "changed.jsonl"
