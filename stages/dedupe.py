@@ -42,12 +42,14 @@ def _merged(hits: Sequence[Hit]) -> list[Candidate]:
 def _one(hits: Sequence[Hit]) -> Candidate:
     if len(hits) == 1:
         (hit,) = hits
-        return Candidate(outline=hit.outline, ranks={hit.lane: hit.place}, routes=(hit.route,))
+        return Candidate(outline=hit.outline, ranks={hit.lane: hit.place}, routes=(hit.route,), strengths={hit.lane: hit.strength})
     ranks: dict[Lane, int] = {}
+    strengths: dict[Lane, float] = {}
     for hit in hits:
         ranks[hit.lane] = min(hit.place, ranks.get(hit.lane, hit.place))
+        strengths[hit.lane] = max(hit.strength, strengths.get(hit.lane, hit.strength))
     routes = sorted({hit.route for hit in hits})
-    return Candidate(outline=hits[0].outline, ranks=ranks, routes=tuple(routes))
+    return Candidate(outline=hits[0].outline, ranks=ranks, routes=tuple(routes), strengths=strengths)
 
 
 def _promise(candidate: Candidate) -> tuple[int, int, PassageId]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -160,11 +160,15 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One passage with every lane that found it, each once, at its best place. Only `dedupe` makes these."""
+    """One passage with every lane that found it, each once, at its best place. Only `dedupe` makes these.
+
+    `strengths` is how strongly each of those lanes found it, by that lane's own measure.
+    """
 
     outline: Outline
     ranks: Mapping[Lane, int]
     routes: tuple[Route, ...]
+    strengths: Mapping[Lane, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +177,7 @@ class Ranked:
 
     `reranked` is what a reranker said of it, rounded likewise; None when none was asked about it. Of a doc `candidate` is the best
     passage, `ranks` the best place any of its passages has in each lane, and `others` are its other passages that were found, best first.
+    `strengths` is how strong it is beside the best of its lane and source, 0…1, where votes were counted by that; else empty.
     """
 
     candidate: Candidate
@@ -183,6 +188,7 @@ class Ranked:
     score: float
     others: tuple[Candidate, ...] = ()
     reranked: float | None = None
+    strengths: Mapping[Lane, float] = field(default_factory=dict)
 
     @property
     def outline(self) -> Outline:

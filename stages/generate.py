@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
@@ -31,7 +31,7 @@ from remit.stages.report import Degradation, Reason, Staged
 from remit.stages.request import Filters, Source
 from remit.stages.selection import Bar, Selection
 from remit.stages.terms import Terms
-from remit.stages.turns import Turns, anchors_of, with_turns
+from remit.stages.turns import Turns, anchors_of, gains_of, with_gains
 
 EMBEDDING_PART = 0.5
 """The part of the stage's time that the question's vectors may take, so that words are looked up also when a provider hangs."""
@@ -40,11 +40,17 @@ STORE_PART = 0.9
 """The part of the stage's time a store may use, so that what it had found by then can still be told."""
 
 
+MANY = 1_000
+"""Passages whose arithmetic takes about as long as giving others their turn, some 0.1 ms."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """What is looked for: the question's text and words, what hits must be beyond readable, and, of earlier rounds, the memories
-    that were seen, how many places each lane has given away in each source, and what words had to carry. `settled` says of a memory
-    whether an answer that this search goes on from has decided it: it keeps its place, and is let go as `seen`."""
+    that were seen, how many places each lane has given away in each source, what words had to carry and what turns gained.
+
+    `settled` says of a memory whether an answer that this search goes on from has decided it: it keeps its place, and is let go as `seen`.
+    """
 
     text: str
     terms: Terms
@@ -52,6 +58,7 @@ class Lookup:
     seen: frozenset[MemoryId] = frozenset()
     taken: Mapping[tuple[Lane, Source], int] = field(default_factory=dict)
     bar: Bar | None = None
+    gains: Mapping[int, float] | None = None
     settled: Callable[[MemoryId], bool] | None = None
 
 
@@ -61,7 +68,7 @@ class Generated(Staged[Hit]):
     `left_out` the words too common to look up; `thresholds` what each vector lane had to reach; `scores` of all that held a word;
     `eligible` the passages that passed the filters (None: all do); `cut` the sources of which more was found than `ceiling.items`.
     `coverage` is, for each vector lane, how many passages in reach have a vector of its space, and how many there are. `bar` is what
-    words had to carry, and `settled` the hits that were let go as `seen`."""
+    words had to carry, `gains` what turns gained from those beside them, by passage, and `settled` the hits that were let go as `seen`."""
 
     routes: Mapping[Route, str] = field(default_factory=dict)
     coverage: Mapping[Lane, tuple[int, int]] = field(default_factory=dict)
@@ -73,6 +80,7 @@ class Generated(Staged[Hit]):
     cut: frozenset[Source] = frozenset()
     proposals: tuple[Proposed, ...] = ()
     bar: Bar | None = None
+    gains: Mapping[int, float] = field(default_factory=dict)
     settled: tuple[Hit, ...] = ()
 
 
@@ -111,14 +119,17 @@ async def generate(
         wanted = replace(wanted, seconds=_left(time) * STORE_PART)
         near, found = await _with_near_words(lookup.terms, found, wanted, finder=finder, access=access, words=words)
         scores = lexical(lookup.terms, found, near, words)
-        await anyio.lowlevel.checkpoint()  # others have their turn between two pieces of arithmetic over a large scope
+        if scores.keys.size > MANY:
+            await anyio.lowlevel.checkpoint()  # others have their turn between two pieces of arithmetic over a large scope
         thresholds = {each.lane: selection.threshold(each.lane, found.compared.get(each.lane, 0), each.vector.size) for each in probes}
         eligible = eligible_of(scores, found)
         bar = lookup.bar or selection.bar(scores, eligible)  # of later rounds too: without its best, a list would be let to sink
         strong = strong_by_words(scores, eligible, bar, phrased=bool(lookup.filters.phrases))
-        if anchors := anchors_of(scores, strong, turns):
-            around = await _around(anchors, turns, finder=finder, access=access, seconds=_left(time) * STORE_PART)
-            scores, strong = with_turns(scores, strong, eligible, anchors, around, turns)
+        gains = lookup.gains
+        if gains is None:
+            gains = await _gains(scores, strong, turns, finder=finder, access=access, seconds=_left(time) * STORE_PART)
+        if gains:
+            scores, strong = with_gains(scores, strong, eligible, gains)
         proposals = _proposals(lookup, scores, found, probes, thresholds, eligible, strong)
         keys: set[int] = set().union(*(shortlist(each, ceiling.items).tolist() for each in proposals))
         outlines = await finder.outlines(sorted(keys), access) if keys else {}
@@ -138,6 +149,7 @@ async def generate(
             eligible=found.eligible,
             proposals=proposals,
             bar=bar,
+            gains=gains,
             settled=settled,
         )
     return Generated(received=0, kept=(), exhausted=Limit.SECONDS)
@@ -205,10 +217,14 @@ async def _with_near_words(
     )
 
 
-async def _around(anchors: Collection[int], turns: Turns, *, finder: Finder, access: Access, seconds: float) -> Mapping[int, Sequence[int]]:
-    """What was said beside the anchors; nothing when it comes too late, for what holds the words must still be told."""
-    with anyio.move_on_after(seconds):
-        return await finder.around(anchors, turns.reach, turns.within, access)
+async def _gains(
+    scores: Scored, strong: NDArray[np.bool_], turns: Turns, *, finder: Finder, access: Access, seconds: float
+) -> Mapping[int, float]:
+    """What turns gain from those said beside them; nothing when that comes too late, for what holds the words must still be told."""
+    anchors = anchors_of(scores, strong, turns)
+    if anchors:
+        with anyio.move_on_after(seconds):
+            return gains_of(scores, anchors, await finder.around(anchors, turns.reach, turns.within, access), turns)
     return {}
 
 

@@ -19,13 +19,17 @@ DECIMALS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRules:
-    """All that decides an order: fusion, boosts, the scopes the question is about, the time ages count to, and who wins a tie."""
+    """All that decides an order: fusion, boosts, the scopes the question is about, the time ages count to, and who wins a tie.
+
+    `best` is the greatest strength each lane found in each source, in this and earlier rounds, where votes count by strength.
+    """
 
     fusion: Fusion
     boosts: Boosts
     named: frozenset[str]
     now: datetime
     tie_break_order: tuple[Source, ...]
+    best: Mapping[tuple[Lane, Source], float] | None = None
 
 
 async def rank(candidates: Sequence[Candidate], *, rules: RankRules, ceiling: Ceiling) -> Staged[Ranked]:
@@ -64,17 +68,33 @@ def _by_memory(candidates: Sequence[Candidate]) -> Mapping[MemoryId, list[Candid
 
 
 def _ranked(passages: list[Candidate], rules: RankRules) -> Ranked:
-    best, *others = passages if len(passages) == 1 else sorted(passages, key=lambda each: _fused_first(each, rules.fusion))
+    best, *others = passages if len(passages) == 1 else sorted(passages, key=lambda each: _fused_first(each, rules))
     ranks = _best_places(passages) if others else best.ranks
-    fused = reciprocal_rank(ranks, rules.fusion)
+    strengths = _beside_the_best(passages, rules)
+    fused = reciprocal_rank(ranks, rules.fusion, strengths)
     boost = boost_of(best.outline, rules.boosts, rules.now)
     scope = affinity(best.outline, rules.named, rules.boosts)
     score = round(fused * boost * scope, DECIMALS)
-    return Ranked(candidate=best, ranks=ranks, fused=fused, boost=boost, scope=scope, score=score, others=tuple(others))
+    return Ranked(
+        candidate=best, ranks=ranks, fused=fused, boost=boost, scope=scope, score=score, others=tuple(others), strengths=strengths
+    )
 
 
-def _fused_first(candidate: Candidate, fusion: Fusion) -> tuple[float, PassageId]:
-    return -reciprocal_rank(candidate.ranks, fusion), candidate.outline.passage
+def _fused_first(candidate: Candidate, rules: RankRules) -> tuple[float, PassageId]:
+    fused = reciprocal_rank(candidate.ranks, rules.fusion, _beside_the_best([candidate], rules))
+    return -fused, candidate.outline.passage
+
+
+def _beside_the_best(passages: Sequence[Candidate], rules: RankRules) -> Mapping[Lane, float]:
+    """For each lane, the strength of the strongest of these passages as a part of the greatest there is in their source."""
+    if rules.best is None:
+        return {}
+    parts: dict[Lane, float] = {}
+    for passage in passages:
+        for lane, strength in passage.strengths.items():
+            best = rules.best[lane, passage.outline.memory.source]
+            parts[lane] = max(parts.get(lane, 0.0), min(1.0, strength / best) if best > 0 else 1.0)
+    return parts
 
 
 def _best_places(passages: Sequence[Candidate]) -> dict[Lane, int]:

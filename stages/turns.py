@@ -49,27 +49,34 @@ def anchors_of(scores: Scored, strong: NDArray[np.bool_], rules: Turns) -> dict[
     return dict(zip(scores.keys[at].tolist(), scores.scores[at].tolist(), strict=True))
 
 
-def with_turns(
-    scores: Scored,
-    strong: NDArray[np.bool_],
-    eligible: NDArray[np.bool_],
-    anchors: Mapping[int, float],
-    around: Mapping[int, Sequence[int]],
-    rules: Turns,
-) -> tuple[Scored, NDArray[np.bool_]]:
-    """The scores with what turns gain from the anchors beside them, and which passages are strong, those that gained among them.
-
-    Only what holds a word of the question and is eligible can gain; what was weak by itself then has what it gained and nothing else.
-    """
-    gains = np.zeros(scores.keys.size)
+def gains_of(scores: Scored, anchors: Mapping[int, float], around: Mapping[int, Sequence[int]], rules: Turns) -> dict[int, float]:
+    """What passages that hold a word of the question gain from the anchors beside them, by key."""
+    gains: dict[int, float] = {}
     for anchor, score in anchors.items():
-        beside = np.array(around.get(anchor, ()), dtype=np.int64)
-        at = np.searchsorted(scores.keys, beside)
-        at = at[scores.keys[np.minimum(at, scores.keys.size - 1)] == beside]
-        gains[at] += rules.weight * score
-    gained = (gains > 0) & eligible
-    if not gained.any():
-        return scores, strong
-    own = np.where(strong, scores.scores, 0.0)
-    raised = np.where(gained, own + gains, scores.scores)
+        for key in around.get(anchor, ()):
+            gains[key] = gains.get(key, 0.0) + rules.weight * score
+    keys, _ = _held(scores, sorted(gains))
+    return {key: gains[key] for key in keys}
+
+
+def with_gains(
+    scores: Scored, strong: NDArray[np.bool_], eligible: NDArray[np.bool_], gains: Mapping[int, float]
+) -> tuple[Scored, NDArray[np.bool_]]:
+    """The scores with what turns gained, and which passages are strong, those that gained among them.
+
+    Only what is eligible can gain; what was weak by itself then has what it gained and nothing else.
+    """
+    keys, at = _held(scores, sorted(gains))
+    more = np.zeros(scores.keys.size)
+    more[at] = [gains[key] for key in keys]
+    gained = eligible & (more > 0)
+    raised = np.where(gained, np.where(strong, scores.scores, 0.0) + more, scores.scores)
     return replace(scores, scores=np.round(raised, DECIMALS, out=raised)), strong | gained
+
+
+def _held(scores: Scored, keys: Sequence[int]) -> tuple[list[int], NDArray[np.int64]]:
+    """Those of the ascending keys that hold a word of the question, and their places."""
+    wanted = np.array(keys, dtype=np.int64)
+    at = np.searchsorted(scores.keys, wanted)
+    held = scores.keys[np.minimum(at, scores.keys.size - 1)] == wanted if scores.keys.size else np.zeros(wanted.size, dtype=np.bool_)
+    return wanted[held].tolist(), at[held]

@@ -22,7 +22,7 @@ SCRIPTS = ("売上レポート", "売上", "数据库的迁移", "번역을", "�
 FORMS = ("imp\u00f4t", "impo\u0302t", "ﬁle", "file", "４２", "42", "İstanbul", "istanbul", "e\u0301té", "Å", "\u212b", "naïve")
 MARKS = ("🦊", "👩🏽‍🚀", "…", "!?", "—", "(", '"', "*", "NEAR", "AND", "%", "\u200b", "\u202e", "'")
 IDS = ("one", "two", "three", "Four", "five", "Ω", "a'b\"%_", "é", "e\u0301", "Z", "z", "🦊", "\uffff", "10", "9", "A-1", "a_1", "ß", "ss")
-MINE = ("global", "global", "global", "project:alpha", "project:alpha", "person:ada")
+MINE = ("global", "global", "global", "project:alpha", "project:alpha", "person:ada", "conversation:7", "conversation:7")
 CLOSED = ("project:alpha2", "project:alph", "project:beta", "project:Alpha", "person:bob", "conversation:42", "machine:laptop", "agent:r")
 URIS = (None, None, None, None, FRESH, FRESH, CHANGED, BROKEN, "other:7")
 AHEAD = ("mono", "later")
@@ -113,7 +113,7 @@ class _Making:
         return Corpus(
             seed=self._seed,
             org=self._org,
-            who=Principal(actor="ada", org=self._org, scopes="*" if everything else ("project:alpha", "person:ada")),
+            who=Principal(actor="ada", org=self._org, scopes="*" if everything else ("project:alpha", "person:ada", "conversation:7")),
             layers=(tuple(first), tuple(later)),
             unseen=tuple(unseen),
             foreign=tuple(foreign),

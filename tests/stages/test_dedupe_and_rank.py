@@ -1,5 +1,6 @@
 """One candidate per passage, one place per document, and one order."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,7 +11,7 @@ from remit.pipeline.config import load
 from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.dedupe import dedupe
 from remit.stages.evidence import Candidate, Hit, Lane, MatchedBy, MemoryId, Outline, PassageId, Route, Status
-from remit.stages.fusion import Fusion, Weights
+from remit.stages.fusion import Fusion, Together, Weights
 from remit.stages.rank import RankRules, rank
 from remit.stages.report import Reason
 from remit.stages.request import Source
@@ -18,6 +19,8 @@ from remit.stages.request import Source
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ROOM = Ceiling(items=10_000, seconds=60)
 OFF = load({"recall": {"boosts": {"docActive": 1.0, "factImportance": 1.0}}}).recall.boosts
+ONE = Weights(semantic=1.0, local=1.0, lexical=1.0)
+BY_STRENGTH = Fusion(k=60, rank_origin=0, weights=ONE, together=Together(words=1, hits=1, weights=ONE, powers=ONE))
 ROUTES = {Lane.LOCAL: Route.LOCAL_EXACT, Lane.LEXICAL: Route.LEXICAL, Lane.SEMANTIC: Route.SEMANTIC_EXACT}
 
 
@@ -54,6 +57,32 @@ async def test_found_by_both_lanes_beats_first_in_one_and_a_missing_lane_adds_no
     result = await ordered(hits(Lane.LOCAL, "fact:X", "fact:a", "fact:Y"), hits(Lane.LEXICAL, "fact:b", "fact:c", "fact:Y"))
     assert result[0] == ("fact:Y", round(2 / 62, 12))
     assert dict(result)["fact:X"] == round(1 / 60, 12)
+
+
+async def test_what_a_lane_finds_weakly_has_little_of_a_vote_where_votes_count_by_strength() -> None:
+    flat = [replace(hit, strength=0.9 - 0.01 * hit.place) for hit in hits(Lane.SEMANTIC, "fact:a", "fact:b", "fact:c")]
+    steep = [replace(hit, strength=9.0 - 7.0 * hit.place) for hit in hits(Lane.LEXICAL, "fact:c", "fact:a")]
+
+    assert [name for name, _ in await ordered(flat, steep, fusion=BY_STRENGTH)] == ["fact:a", "fact:c", "fact:b"]
+    told = await ordered(flat, steep, fusion=BY_STRENGTH, best={(Lane.SEMANTIC, Source.FACT): 0.9, (Lane.LEXICAL, Source.FACT): 9.0})
+    assert [name for name, _ in told] == ["fact:c", "fact:a", "fact:b"]
+    assert dict(told)["fact:c"] == round(0.88 / 0.9 / 62 + 1 / 60, 12)
+
+
+async def test_the_strongest_of_an_earlier_round_is_what_later_ones_are_measured_by() -> None:
+    (late,) = hits(Lane.LEXICAL, "fact:a")
+
+    assert await ordered([replace(late, place=7, strength=2.0)], fusion=BY_STRENGTH, best={(Lane.LEXICAL, Source.FACT): 8.0}) == [
+        ("fact:a", round(0.25 / 67, 12))
+    ]
+
+
+async def test_a_document_is_as_strong_as_its_strongest_passage_in_each_lane() -> None:
+    meant = [replace(hit, strength=0.8 - 0.4 * hit.place) for hit in hits(Lane.SEMANTIC, "doc:d#0", "doc:d#1")]
+    worded = [replace(hit, strength=6.0 - 3.0 * hit.place) for hit in hits(Lane.LEXICAL, "doc:d#1", "doc:d#0")]
+
+    best = {(Lane.SEMANTIC, Source.DOC): 0.8, (Lane.LEXICAL, Source.DOC): 6.0}
+    assert await ordered(meant, worded, fusion=BY_STRENGTH, best=best) == [("doc:d", round(2 / 60, 12))]
 
 
 async def test_a_document_has_one_term_per_lane_however_many_passages_were_found() -> None:

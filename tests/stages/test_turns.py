@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from remit.pipeline.config import load
 from remit.stages.bm25 import Scored
 from remit.stages.request import Source
-from remit.stages.turns import Turns, anchors_of, with_turns
+from remit.stages.turns import Turns, anchors_of, gains_of, with_gains
 
 RULES = Turns(anchors=2, reach=2, weight=0.5, within_seconds=3600.0)
 
@@ -34,7 +34,7 @@ def raised(
     """The scores that are left, by key, and the keys that are strong then."""
     given, eligible = scored(scores), np.array([key not in without for key in sorted(scores)])
     of_strong = np.array([key in strong for key in sorted(scores)]) & eligible
-    told, now = with_turns(given, of_strong, eligible, anchors_of(given, of_strong, rules), around, rules)
+    told, now = with_gains(given, of_strong, eligible, gains_of(given, anchors_of(given, of_strong, rules), around, rules))
     return dict(zip(told.keys.tolist(), told.scores.tolist(), strict=True)), told.keys[now].tolist()
 
 
