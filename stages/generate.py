@@ -125,7 +125,7 @@ async def generate(
         eligible = eligible_of(scores, found)
         bar = lookup.bar or selection.bar(scores, eligible)  # of later rounds too: without its best, a list would be let to sink
         strong = strong_by_words(scores, eligible, bar, phrased=bool(lookup.filters.phrases))
-        gains = lookup.gains
+        gains = lookup.gains if found.turns else {}
         if gains is None:
             gains = await _gains(scores, strong, turns, finder=finder, access=access, seconds=_left(time) * STORE_PART)
         if gains:

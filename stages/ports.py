@@ -82,7 +82,8 @@ class Found:
     `postings` has an entry for every word that was looked up, empty arrays when it stands nowhere; a word that would have passed
     the postings ceiling is in `left_out` instead. `eligible` holds the passages that pass the filters (None: all do).
     `dead` counts passages that hold a word but no longer stand, by reason. `routes` says for each route `ran` or why not.
-    `compared` is how many vectors each lane may reach in scope. `exhausted` names a limit that cut the work.
+    `compared` is how many vectors each lane may reach in scope. `exhausted` names a limit that cut the work. Without `turns` nothing in
+    reach was said in a conversation.
     """
 
     passages: int = 0
@@ -92,6 +93,7 @@ class Found:
     neighbours: tuple[Neighbours, ...] = ()
     compared: Mapping[Lane, int] = field(default_factory=dict)
     eligible: NDArray[np.int64] | None = None
+    turns: bool = True
     dead: Mapping[Reason, int] = field(default_factory=dict)
     routes: Mapping[Route, str] = field(default_factory=dict)
     degraded: tuple[Degradation, ...] = ()

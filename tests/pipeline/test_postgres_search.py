@@ -307,6 +307,16 @@ async def test_without_the_extension_words_are_searched_and_that_is_said(postgre
     assert (later.postings["red"].keys.size, later.compared, later.passages) == (2, {Lane.LOCAL: 1}, 2)
 
 
+async def test_a_search_tells_whether_anything_in_reach_was_said_in_a_conversation(store_database: str) -> None:
+    async with opened(store_database) as store:
+        await store.put([memory("fact", "red", scope="conversation:7"), memory("alone", "red", source=Source.SESSION)], EVERYTHING)
+        before = await store.find(wanting("red"), EVERYTHING)
+        await store.put([memory("turn", "red", source=Source.SESSION, scope="conversation:7")], EVERYTHING)
+        after, out_of_reach = [await store.find(wanting("red"), access) for access in (EVERYTHING, OWN)]
+
+    assert (before.turns, after.turns, out_of_reach.turns) == (False, True, False)
+
+
 # Plans
 
 

@@ -17,7 +17,7 @@ from remit.stages.generate import Generated, Lookup, generate
 from remit.stages.ports import Embedder, Finder, Found, Neighbours, Postings, Wanted
 from remit.stages.report import Degradation, Reason
 from remit.stages.request import Filters, Source
-from remit.stages.selection import Selection
+from remit.stages.selection import Selection, similarities
 from remit.stages.terms import Term, Terms
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -321,3 +321,25 @@ async def test_a_later_round_goes_on_with_the_places_after_those_given_away() ->
     found = await search(shelf, "red", seen=seen, taken={(Lane.LEXICAL, Source.FACT): 7})
     assert [(hit.outline.memory.id, hit.place) for hit in found.kept] == [("f002", 7)]
     assert (shelf.asked[0].without, found.received) == (seen, 1)
+
+
+@dataclass
+class Counting(Shelf):
+    """A shelf that hands out what is near enough and counts the rest, as a store may."""
+
+    async def find(self, wanted: Wanted, access: Access) -> Found:
+        found = await super().find(wanted, access)
+        (probe,), (all_of_them,) = wanted.probes, found.neighbours
+        near = similarities(probe.vector, all_of_them.vectors) >= probe.least
+        some = replace(all_of_them, keys=all_of_them.keys[near], vectors=all_of_them.vectors[near], weaker=int(np.count_nonzero(~near)))
+        return replace(found, neighbours=(some,))
+
+
+async def test_what_a_store_only_counted_is_told_as_if_it_had_been_handed_out() -> None:
+    texts = dict.fromkeys(range(40), "red")
+    vectors = {key: [1.0, key / 8, 0.0] for key in range(40)}
+
+    handed_out, counted = [await search(kind(texts, vectors), "red", Fixed([1.0, 0.0, 0.0])) for kind in (Shelf, Counting)]
+
+    assert handed_out.rejected[Reason.WEAK] > 0
+    assert (counted.received, counted.rejected, counted.kept) == (handed_out.received, handed_out.rejected, handed_out.kept)

@@ -52,6 +52,7 @@ class Progress:
     neighbours: dict[tuple[int, int], Neighbours] = field(default_factory=dict)
     compared: dict[Lane, int] = field(default_factory=dict)
     eligible: Keys | None = None
+    turns: bool = True
     dead: dict[Reason, int] = field(default_factory=dict)
     routes: dict[Route, str] = field(default_factory=dict)
     degraded: list[Degradation] = field(default_factory=list)
@@ -66,6 +67,7 @@ class Progress:
             neighbours=tuple(self.neighbours[place] for place in sorted(self.neighbours)),
             compared=self.compared,
             eligible=self.eligible,
+            turns=self.turns,
             dead=self.dead,
             routes=self.routes,
             degraded=tuple(dict.fromkeys(self.degraded)),
@@ -128,7 +130,7 @@ class _Search:
 
     async def run(self, remembered: Remembered) -> None:
         standing, asked = await self._asked(remembered)
-        self._progress.passages, self._progress.words = standing.passages, standing.words
+        self._progress.passages, self._progress.words, self._progress.turns = standing.passages, standing.words, standing.turns
         if self._filtered:
             eligible = np.sort(numbers_of(self._next().get_value(0, 0))) if self._possible else _NO_KEYS
             self._progress.eligible = self._values["eligible"] = eligible

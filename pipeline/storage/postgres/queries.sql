@@ -23,9 +23,11 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM held WHERE scope = '*') AND EXISTS (
 ) THEN coalesce((SELECT json_agg(scope) FROM held), '[]'::json)::text END;
 
 -- reached_of_all
--- The shelves in reach of an access to every scope of its org, as JSON: [id, source, passages, words, vectors] of each.
+-- The shelves in reach of an access to every scope of its org, as JSON: [id, source, passages, words, vectors, whether they are turns of a
+-- conversation] of each.
 SELECT '[' || string_agg(
-    '[' || s.id || ',"' || s.source || '",' || s.passages || ',' || s.words || ',' || s.vectors || ']', ',' ORDER BY s.id
+    '[' || s.id || ',"' || s.source || '",' || s.passages || ',' || s.words || ',' || s.vectors || ','
+    || (s.source = 'session' AND (s.conversation <> '' OR starts_with(s.scope, 'conversation:')))::text || ']', ',' ORDER BY s.id
 ) || ']'
 FROM remit.shelf AS s
 WHERE s.org = :org
@@ -36,7 +38,8 @@ WHERE s.org = :org
 -- reached_of_granted
 -- The same for an access to listed scopes, `global` among them.
 SELECT '[' || string_agg(
-    '[' || s.id || ',"' || s.source || '",' || s.passages || ',' || s.words || ',' || s.vectors || ']', ',' ORDER BY s.id
+    '[' || s.id || ',"' || s.source || '",' || s.passages || ',' || s.words || ',' || s.vectors || ','
+    || (s.source = 'session' AND (s.conversation <> '' OR starts_with(s.scope, 'conversation:')))::text || ']', ',' ORDER BY s.id
 ) || ']'
 FROM remit.shelf AS s
 WHERE s.org = :org
@@ -531,9 +534,9 @@ WHERE s.source IN (SELECT unnest(:sources::text[]))
     AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
 
 -- passages_of
--- The passages of a memory in reach, whether or not it stands.
+-- The passages of an approved memory in reach, also of one that was superseded or whose time is not now.
 SELECT array_agg(p.ordinal ORDER BY p.ordinal)
-FROM (SELECT m.* FROM remit.memory AS m WHERE m.org = :org AND m.source = :source AND m.id = :id OFFSET 0) AS m
+FROM (SELECT m.* FROM remit.memory AS m WHERE m.org = :org AND m.source = :source AND m.id = :id AND m.approval = 'approved' OFFSET 0) AS m
 CROSS JOIN LATERAL (SELECT p.ordinal FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key OFFSET 0) AS p
 CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = m.shelf OFFSET 0) AS s
 WHERE s.source IN (SELECT unnest(:sources::text[]))

@@ -19,7 +19,8 @@ Key = tuple[Any, ...]
 class Shelves:
     """The shelves an access reaches, ready to be sent: all, and those of each source. `told` is what the database said of them.
 
-    `passages` and `words` stand on them at every time, `vectors` counts those of each source and space.
+    `passages` and `words` stand on them at every time, `vectors` counts those of each source and space; `turns` says whether any holds what
+    was said in a conversation.
     """
 
     told: bytes
@@ -29,6 +30,7 @@ class Shelves:
     passages: int
     words: int
     vectors: Mapping[tuple[Source, str], int]
+    turns: bool
 
     @classmethod
     def of(cls, told: bytes | None, before: Shelves | None = None) -> Shelves:
@@ -38,7 +40,7 @@ class Shelves:
         reached = json.loads(told or b"[]")
         of_source: dict[Source, list[int]] = {}
         vectors: Counter[tuple[Source, str]] = Counter()
-        for number, name, _, _, spaces in reached:
+        for number, name, _, _, spaces, _ in reached:
             source = Source(name)
             of_source.setdefault(source, []).append(number)
             for space, count in spaces.items():
@@ -51,6 +53,7 @@ class Shelves:
             passages=sum(shelf[2] for shelf in reached),
             words=sum(shelf[3] for shelf in reached),
             vectors=vectors,
+            turns=any(shelf[5] for shelf in reached),
         )
 
 
@@ -61,17 +64,18 @@ class Standing:
     passages: int
     words: int
     vectors: Mapping[tuple[Source, str], int]
+    turns: bool
 
     @classmethod
     def of(cls, shelves: Shelves, timed: bytes | None) -> Standing:
         if timed is None:
-            return cls(shelves.passages, shelves.words, shelves.vectors)
+            return cls(shelves.passages, shelves.words, shelves.vectors, shelves.turns)
         passages, words, vectors = shelves.passages, shelves.words, Counter(shelves.vectors)
         for shelf, spaces, number, length in json.loads(timed):
             passages, words = passages + number, words + length
             for space in spaces:
                 vectors[shelves.source_of[shelf], space] += number
-        return cls(passages, words, vectors)
+        return cls(passages, words, vectors, shelves.turns)
 
 
 class Remembered:
