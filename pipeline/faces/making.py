@@ -16,8 +16,14 @@ from remit.pipeline.opening import Made as SchemaMade
 from remit.pipeline.opening import made_for as schema_made
 from remit.pipeline.reindex import reindex
 
-BEYOND_INDEXES = frozenset({"damaged_file", "no_vectors", "orphan_past"})
-"""Faults that making the indexes again does not mend."""
+OF_INDEXES = frozenset(
+    {
+        *("other_analyser", "damaged_phrases", "miscounted_shelves", "miscounted_vectors", "miscounted_words"),
+        *("missing_postings", "missing_vectors", "missing_phrases", "missing_words"),
+        *("orphan_postings", "orphan_vectors", "orphan_phrases", "orphan_words", "orphan_local", "orphan_semantic"),
+    }
+)
+"""Faults that making the indexes again mends. It costs every vector of a model, so it is not done for anything else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +58,7 @@ async def made(host: Host, told: Callable[[int], None]) -> Made:
     schema = await schema_made(host.store, host.config)
     async with host.engine(make=True, rebuild=True) as engine:
         examination, done = await engine.doctor(), None
-        if any(fault.code not in BEYOND_INDEXES for fault in examination.faults):
+        if any(fault.code in OF_INDEXES for fault in examination.faults):
             done = await reindex(engine.store, engine.indexer, batch=host.config.remember.batch_items, told=told)
             examination = await engine.doctor()
     return Made(store=host.store, new=new, schema=schema, reindexed=done, examination=examination)

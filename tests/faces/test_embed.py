@@ -115,3 +115,12 @@ def test_what_cannot_be_meant_is_refused(remit_with: Any, provider: Any, options
     assert ran.status == 2
     assert told in ran.err
     assert provider.texts == []
+
+
+def test_init_after_another_model_leaves_the_vectors_of_the_one_before(remit_with: Any, provider: Any) -> None:
+    remit_with("m1", "embed")
+
+    made = remit_with("m2", "init", "--json")
+
+    assert (made.json["reindexed"], [fault["code"] for fault in made.json["faults"]]) == (None, ["uncovered"])
+    assert remit_with("m1", "embed", "--json").json["streams"][0]["embedded"] == 0, "they are still there"
