@@ -45,7 +45,7 @@ class Together:
 
     def share(self, lane: Lane, strength: float) -> float:
         """What is left of a vote, given its strength beside the lane's best, 0…1."""
-        return self.weights.of(lane) * strength ** self.powers.of(lane)
+        return self.weights.of(lane) * float(strength ** self.powers.of(lane))
 
 
 BY_PLACE = Together(
