@@ -151,7 +151,13 @@ def brief_to(brief: Brief) -> dict[str, Any]:
 
 def explanation_to(explanation: Explanation) -> dict[str, Any]:
     stage = None if explanation.stage is None else explanation.stage.value
-    return {"id": explanation.id, "stage": stage, "reason": explanation.reason, "numbers": dict(explanation.numbers)}
+    return {
+        "id": explanation.id,
+        "stage": stage,
+        "reason": explanation.reason,
+        "numbers": dict(explanation.numbers),
+        "details": dict(explanation.details),
+    }
 
 
 def examination_to(examination: Examination) -> dict[str, Any]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 import apsw
@@ -140,6 +144,48 @@ async def test_a_file_that_cannot_be_ours_is_refused_with_what_to_do_and_left_as
 async def test_a_place_that_cannot_hold_a_file_is_unavailable(tmp_path: Path, where: str) -> None:
     with pytest.raises(StorageUnavailable, match="look at"):
         await opened(tmp_path / where)
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A file that is not there yet, in a folder where everybody may read and write: the log beside a file is made by readers too."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder, "store.db")
+
+
+@contextmanager
+def somebody_who_may_only_read(path: Path) -> Iterator[None]:
+    """The file may be written by nobody, and stays as it is; root, who may write anything, is somebody else meanwhile."""
+    path.chmod(0o444)
+    before, was = path.read_bytes(), os.geteuid()
+    os.seteuid(was or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(was)
+    assert path.read_bytes() == before
+
+
+async def test_a_file_that_may_only_be_read_is_read_and_never_written(open_to_all: Path) -> None:
+    async with await opened(open_to_all) as store:
+        await store.put([memory("one", "red", degrees=0)], EVERYTHING)
+    with somebody_who_may_only_read(open_to_all):
+        async with await opened(open_to_all) as store:
+            found = await store.find(wanting("red"), EVERYTHING)
+            faults, facts = await store.faults(), (await store.capabilities()).facts
+            with pytest.raises(StorageUnavailable, match="may not be written"):
+                await store.put([memory("two", "red", degrees=0)], EVERYTHING)
+
+    assert found.postings["red"].keys.size == 1
+    assert (faults, facts["writable"]) == ([], "no")
+
+
+async def test_an_index_of_words_that_was_lost_is_unavailable_and_not_an_empty_answer(path: Path) -> None:
+    changed(path, "DELETE FROM posting")
+    async with await opened(path) as store:
+        with pytest.raises(StorageUnavailable, match="remit init"):
+            await store.find(wanting("red"), EVERYTHING)
 
 
 async def test_a_store_of_another_analyser_opens_for_reindexing_and_is_ours_when_signed(path: Path) -> None:

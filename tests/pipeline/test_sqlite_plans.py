@@ -24,6 +24,7 @@ STARTS = {
     "find_words_on_many": "SEARCH p USING PRIMARY KEY (org=? AND word=?)",
     "count_words": "SEARCH p USING PRIMARY KEY (org=? AND word=? AND shelf=?)",
     "count_words_on_many": "SEARCH p USING PRIMARY KEY (org=? AND word=?)",
+    "words_lost": "SEARCH posting USING PRIMARY KEY (org=?)",
     "dead": "posting_dead (org=? AND word=? AND superseded=? AND shelf=?",
     "vectors_on_shelves": "SEARCH embedded USING PRIMARY KEY (org=? AND space=? AND shelf=?)",
     "every_vector": "SEARCH vector USING PRIMARY KEY (org=? AND space=? AND shelf=?)",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from faults.broken import over
 from stories.world import ADA, NOW, Item, NewStore, engine_at, ids
 
 from remit.pipeline import ContextWanted, Doc, Fact, Memory, Origin, Request, Session, TagFilter, Verdict
@@ -84,6 +86,48 @@ async def test_the_stage_that_lost_it_and_the_reason_are_told(new_store: NewStor
     assert ("wanted" in ids(answer)) == (stage in (None, "pack"))
 
 
+NUMBERS: dict[str, tuple[dict[str, float], dict[str, str]]] = {
+    "returned": ({"rank": 1, "place.lexical": 0}, {"verdict": "fresh", "routes": "lexical"}),
+    "a filter on tags": ({}, {"filter": "tags"}),
+    "a filter on time": ({}, {"filter": "created"}),
+    "a phrase": ({}, {"filter": "phrases"}),
+    "the ceiling of generate": ({"place.lexical": 3, "placeNeeded.lexical": 1}, {}),
+    "the ceiling of dedupe": ({"candidate": 4, "candidateNeeded": 2, "place.lexical": 3}, {}),
+    "the ceiling of rank": ({"candidate": 4, "candidateNeeded": 2, "place.lexical": 3}, {}),
+    "the ceiling of verify": ({"rank": 4, "looks": 2, "looksMost": 2}, {"routes": "lexical"}),
+    "the limit": ({"rank": 4, "rankNeeded": 2}, {}),
+    "a share": ({"rank": 5, "rankNeeded": 1}, {}),
+    "a changed source": ({"rank": 1}, {"verdict": "changed"}),
+    "a source that nobody could look at": ({"rank": 1}, {"verdict": "unverified"}),
+    "the passages of the context": ({"rank": 4, "passages": 1, "passagesMost": 1}, {"verdict": "fresh"}),
+    "the room of the context": ({"rank": 1, "room": 1, "roomWhole": 1}, {}),
+    "saying the same again": ({"rank": 2}, {"repeats": "fact:a"}),
+}
+
+
+@pytest.mark.parametrize("how", NUMBERS)
+async def test_the_numbers_stand_beside_what_was_needed(new_store: NewStore, how: str) -> None:
+    items, request, _, _ = LOST[how]
+    numbers, details = NUMBERS[how]
+    async with engine_at(new_store(), *items, config=WORDS_ONLY, checkers={"crm": crm}) as engine:
+        told = await engine.why(request, "fact:wanted", ADA)
+        answer = await engine.recall(request, ADA)
+
+    assert numbers.items() <= told.numbers.items(), told
+    assert details.items() <= told.details.items(), told
+    for card in answer.data:
+        if card.id == "wanted":
+            assert (told.numbers["tokens"], told.numbers["score"]) == (card.tokens, card.score)
+
+
+async def test_a_place_is_needed_in_every_lane_that_proposed_it_and_all_rounds_count_together(new_store: NewStore) -> None:
+    items = [*(replace(each, origin=Origin(uri="crm:1")) for each in BETTER), WANTED, Fact(id="z", text=f"{TEXT} and so on")]
+    async with engine_at(new_store(), *items, config=WORDS_ONLY, checkers={"crm": crm}) as engine:
+        told = await engine.why(asked(ceilings={"generate": {"items": 2}}), "fact:z", ADA)
+
+    assert (told.reason, told.numbers["place.lexical"], told.numbers["placeNeeded.lexical"]) == ("over_ceiling", 4, 3)
+
+
 HIDDEN: Mapping[str, Item] = {
     "of another org": fact(org="rival"),
     "of another scope": fact(scope="project:beta"),
@@ -102,7 +146,35 @@ async def test_what_may_not_be_read_and_what_is_not_there_are_not_in_scope_alike
             told.append(await engine.why(QUERY, "fact:wanted", ADA))
 
     assert told[0] == told[1]
-    assert (told[0].stage, told[0].reason, dict(told[0].numbers)) == (None, "not_in_scope", {})
+    assert (told[0].stage, told[0].reason, dict(told[0].numbers), dict(told[0].details)) == (None, "not_in_scope", {}, {})
+
+
+class Noting:
+    """A store that notes which of its methods are asked, and with how much."""
+
+    def __init__(self, store: Any, noted: list[tuple[str, int]]) -> None:
+        self._store, self._noted = store, noted
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._store, name)
+
+        async def noting(*given: Any, **named: Any) -> Any:
+            self._noted.append((name, len(given[0]) if isinstance(given[0], list | tuple) else 1))
+            return await asked(*given, **named)
+
+        return noting
+
+
+@pytest.mark.parametrize("what", HIDDEN)
+async def test_the_work_done_for_what_is_hidden_and_for_what_is_not_there_is_the_same(new_store: NewStore, what: str) -> None:
+    noted: list[list[tuple[str, int]]] = []
+    for items in ([HIDDEN[what], *BETTER], BETTER):
+        async with engine_at(new_store(), *items) as engine:
+            noted.append([])
+            await over(engine, lambda store: Noting(store, noted[-1])).why(QUERY, "fact:wanted", ADA)
+
+    assert noted[0] == noted[1]
+    assert noted[0][-1] == ("passages_of", 2)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +195,8 @@ async def test_the_numbers_that_decided_are_told(new_store: NewStore) -> None:
         weak = await engine.why(asked(query="deploy some wholly unknown incantation of wizards"), "fact:wanted", ADA)
 
     assert (limited.numbers["rank"], limited.numbers["place.lexical"]) == (4, 3)
-    assert limited.numbers["score"] <= limited.numbers["lastReturned"]
+    assert limited.numbers["score"] <= limited.numbers["scoreNeeded"]
+    assert limited.numbers["rankNeeded"] == 2
     assert (returned.numbers["rank"], returned.numbers["score"]) == (2, round(1 / 61, 12))
     assert weak.reason == "weak"
     assert weak.numbers["share"] < weak.numbers["shareNeeded"]

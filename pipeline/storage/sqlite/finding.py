@@ -12,6 +12,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from remit.pipeline.errors import StorageUnavailable
 from remit.pipeline.storage.sqlite.line import OutOfTime, reading, rows
 from remit.pipeline.storage.sqlite.nearest import nearest
 from remit.pipeline.storage.sqlite.phrases import phrase_match
@@ -162,6 +163,8 @@ class _Search:
     def _read_postings(self, words: list[str], most: int) -> None:
         fitting = words
         places, entries = self._places(words, most + 1)
+        if not entries.size and self._progress.words and self._row("words_lost") == (1,):
+            raise StorageUnavailable("Its index of words is lost: run `remit init`, which makes it again.")
         if entries.size > most:
             rare = self._fitting(words, most)
             fitting = [word for word in words if word in rare]

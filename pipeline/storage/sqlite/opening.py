@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import time
 from collections.abc import Mapping
@@ -48,10 +49,11 @@ async def opened(path: str, settings: Sqlite, signature: str, *, rebuild: bool) 
         raise ConfigError("store: a SQLite store is a file; for one in memory say memory:")
     await anyio.to_thread.run_sync(_refuse_others, Path(path))
     sql = queries.load(_HERE / "queries.sql")
+    name, flags = await anyio.to_thread.run_sync(_way_in, Path(path))
     lines: list[Line] = []
     try:
         for _ in range(1 + settings.readers):
-            lines.append(await Line.opened(path, flags=_OPEN, busy_seconds=settings.busy_seconds, check_steps=settings.check_steps))
+            lines.append(await Line.opened(name, flags=flags, busy_seconds=settings.busy_seconds, check_steps=settings.check_steps))
             if len(lines) == 1:
                 await lines[0].run(partial(_made_ready, sql=sql, signature=signature, rebuild=rebuild, busy_seconds=settings.busy_seconds))
         reasons = [await line.run(partial(_settled, kilobytes=settings.cache_kilobytes)) for line in lines]
@@ -82,6 +84,18 @@ def _refuse_others(path: Path) -> None:
         raise ConfigError("It is an SQLite file of another program: choose another path. Nothing was changed.")
 
 
+def _way_in(path: Path) -> tuple[str, int]:
+    """The name and flags a file is opened with: for reading only where this user may not write it.
+
+    On a file system that nobody writes to there can be no log, and SQLite must be told that none is needed. Where only this user may not
+    write, somebody else may, so there it is not told that.
+    """
+    if not path.exists() or os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        return str(path), _OPEN
+    frozen = os.statvfs(path).f_flag & os.ST_RDONLY and not path.with_name(f"{path.name}-wal").exists()
+    return f"file:{quote(str(path.absolute()))}?{'immutable=1' if frozen else 'mode=ro'}", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
 def _header(path: Path) -> bytes:
     """The first bytes of a regular file. Nothing else is opened at all: nobody could call off the wait at a pipe."""
     if not stat.S_ISREG(path.stat().st_mode):
@@ -105,12 +119,11 @@ def _made_ready(db: apsw.Connection, *, sql: Mapping[str, str], signature: str, 
     files = migrations.read(_HERE / "migrations")
     if _pending(db, sql, files):
         _keep_a_log(db, busy_seconds)
-    while True:
+    while _pending(db, sql, files):
         with writing(db):
-            todo = _pending(db, sql, files)
-            if not todo:
-                break
-            _migrate(db, sql, todo[0], signature)
+            todo = _pending(db, sql, files)  # somebody else may have come first
+            if todo:
+                _migrate(db, sql, todo[0], signature)
     bound_to = value(db, sql["setting"], {"name": SIGNATURE})
     if bound_to != signature and not rebuild:
         raise ConfigError("The store's words were made by another analyser: run `remit init`, which makes the indexes again.")

@@ -82,6 +82,10 @@ SELECT json_group_array(json_array(w.key, (
 )))
 FROM json_each(:words) AS w;
 
+-- words_lost
+-- Whether no word at all stands in the index of the org. A part of it that is lost is found by `remit doctor`.
+SELECT NOT EXISTS (SELECT 1 FROM posting WHERE org = :org);
+
 -- dead
 -- How many passages hold a word but are superseded, and how many are outside their time, each counted up to :most.
 SELECT (
@@ -334,10 +338,11 @@ CROSS JOIN shelf AS s ON s.id = m.shelf
 WHERE p.org = :org AND m.shelf IN (SELECT value FROM json_each(:shelves));
 
 -- passages_of
--- The passages of a memory in reach, whether or not it stands.
+-- The passages of an approved memory in reach, also of one that was superseded or whose time is not now.
 SELECT p.ordinal
 FROM memory AS m JOIN passage AS p ON p.memory = m.key
 WHERE m.org = :org AND m.source = :name ->> 0 AND m.id = :name ->> 1 AND m.shelf IN (SELECT value FROM json_each(:shelves))
+    AND m.approval = 'approved'
 ORDER BY p.ordinal;
 
 -- brief_facts
