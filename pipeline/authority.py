@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from remit.pipeline.config import Config, Limits, Profile
-from remit.pipeline.errors import AuthorityFailed, ConfigError, InvalidRequest, NotAuthorised
+from remit.pipeline.errors import AuthorityFailed, ConfigError, InvalidRequest, NotAuthorised, RemitError
 from remit.pipeline.fields import list_at, mapping_at, name_at, one_of, shown, unknown
 from remit.stages.access import EVERY, GLOBAL, KINDS, Access
 from remit.stages.request import Source
@@ -140,11 +140,16 @@ def checked(principal: Principal, limits: Limits) -> Grants:
 async def granted(principal: Principal, authority: Authority, limits: Limits) -> Grants:
     """What the authority grants this principal now.
 
-    Raises `NotAuthorised` when it answers for somebody else, and `AuthorityFailed` when its answer is no principal: whoever asks stated
-    nothing wrong, and could change nothing about it.
+    Raises `NotAuthorised` when it answers for somebody else, and `AuthorityFailed` when it raises anything but our own errors, whose text
+    would be the host's, or when its answer is no principal: whoever asks stated nothing wrong, and could change nothing about it.
     """
     stated = checked(principal, limits)
-    resolved = await authority.resolve(principal)
+    try:
+        resolved = await authority.resolve(principal)
+    except RemitError:
+        raise
+    except Exception as error:
+        raise AuthorityFailed(f"It raised {type(error).__name__}.") from error
     if resolved is principal:
         return stated
     try:

@@ -455,7 +455,7 @@ class Engine:
             except (InvalidRequest, NotAuthorised, ConfigError):
                 raise
             except Exception as error:  # noqa: BLE001 - an authority is a host's code: when it fails nothing may be read, and that is an outcome
-                log.error("authority", **{"error.type": type(error).__name__})
+                log.error("authority", **{"error.type": type(error.__cause__ or error).__name__})
         if grants is None:
             return None, Recalled.stopped(fault(None, Code.AUTHORITY))
         grants = plan.onward.left_of(grants)
