@@ -1,4 +1,4 @@
-"""A real provider, of others, offline: it finds what a question means; when another model answers than was asked, words carry the answer."""
+"""A real provider, of others, offline: it finds what a question means; when another model answers than was asked, words do."""
 
 from __future__ import annotations
 
