@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import numpy as np
 import pytest
+from providers import NEVER, Asked, embeddings, honest, reply, serving
 from stories.world import ADA, NewStore, codes, engine_at, ids
 
 from remit.pipeline import Fact, Request
@@ -102,5 +103,49 @@ async def test_with_embeddings_off_only_words_are_searched_and_the_mode_says_so(
     async with engine_at(new_store(), FACT, config={"embedding": {"provider": "none"}}) as engine:
         answer = await engine.recall(Request(query="deploy key"), ADA)
 
-    assert (answer.data[0].matchedBy, answer.meta.mode.degraded, answer.meta.mode.embedding) == ("lexical", ["embeddings_off"], {})
+    assert (answer.data[0].matchedBy, answer.meta.mode.degraded) == ("lexical", ["embeddings_off"])
+    assert {each.state for each in answer.meta.mode.embedding.values()} == {"not_configured"}
     assert list(answer.meta.mode.routes) == ["lexical"]
+
+
+def another_model(asked: Asked) -> bytes:
+    return reply(embeddings(asked.json["input"], model="another"))
+
+
+STATES: dict[str, tuple[Callable[[Asked], bytes], Callable[[Asked], bytes], list[str], str, list[tuple[str, str, bool]]]] = {
+    "down": (honest, lambda _: reply("", status=503), ["acme"], "unavailable", [("embedding_failed", "provider", True)]),
+    "slow": (honest, lambda _: NEVER, ["acme"], "unavailable", [("embedding_failed", "provider", True)]),
+    "talking nonsense": (honest, lambda _: reply("<html>"), ["acme"], "unavailable", [("embedding_failed", "provider", True)]),
+    "of another model": (honest, another_model, ["acme"], "unavailable", [("embedding_incompatible", "operator", False)]),
+    "not allowed for the org": (honest, honest, [], "nothing_found", [("embedding_disabled", "operator", False)]),
+    "back, with vectors still to be made": (
+        lambda _: reply("", status=422),
+        honest,
+        ["acme"],
+        "nothing_found",
+        [("embedding_pending", "operator", True)],
+    ),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_finding_nothing_says_in_which_state_the_provider_is(
+    new_other_store: NewStore, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, asking, orgs, outcome, because = STATES[state]
+    now = [writing]
+    openai = {"model": "toy", "dimensions": 4, "questionSeconds": 0.3 if state == "slow" else 60.0, "passageSeconds": 60.0}
+    config = {
+        "embedding": {"provider": "openai", "openai": openai},
+        "outbound": {"embeddingOrgs": orgs, "coolSeconds": 0.001, "longestCoolSeconds": 0.001},
+    }
+    async with serving(lambda asked: now[0](asked)) as provider:
+        monkeypatch.setenv("REMIT_EMBEDDINGS_URL", provider.url)
+        async with engine_at(new_other_store(), FACT, config=config) as engine:
+            now[0] = asking
+            answer = await engine.recall(Request(query="blarghnizophorpquix"), ADA)
+
+    said = [(each.code, each.owner, each.retryable) for each in answer.meta.because if each.code != "too_weak"]
+    assert (answer.outcome, said) == (outcome, because)
+    assert bool(provider.asked) == bool(orgs)
