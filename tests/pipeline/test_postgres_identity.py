@@ -158,6 +158,23 @@ async def test_grants_are_of_one_actor_and_one_org(store_database: str) -> None:
         assert (await store.granted("ada", "acme"), await store.granted("ada", "other")) == ([], ["project:other"])
 
 
+async def test_who_revokes_waits_for_writes_by_that_grant_and_for_no_others(store_database: str) -> None:
+    """So that nothing is written by a grant after its revocation was acknowledged."""
+    kept = replace(seen_from(granted=["project:alpha"]), kept=True)
+    async with opened(store_database, write_seconds=0.3) as store:
+        for actor in ("ada", "eve"):
+            await store.grant(actor, "acme", "project:alpha")
+        async with store._desk.writing(Identity.of(kept)) as transaction:
+            await transaction.ask([plain("SELECT 1")])
+            assert await store.revoke("eve", "acme", "project:alpha")
+            with pytest.raises(StorageUnavailable, match="too long"):
+                await store.revoke("ada", "acme", "project:alpha")
+        assert await store.granted("ada", "acme") == ["project:alpha"], "it was not acknowledged, and not done"
+        async with store._desk.reading(Identity.of(kept)) as transaction:
+            await transaction.ask([plain("SELECT 1")])
+            assert await store.revoke("ada", "acme", "project:alpha"), "who reads is not waited for"
+
+
 @pytest.mark.parametrize(
     "text", ["", "plain", "\x00", "\x01", "\x02", "a\x00b\x01c\x02d", "\x01a", "\x01d00e9", "\ud83d", "é", "\U0001f98a"]
 )

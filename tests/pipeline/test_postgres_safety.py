@@ -198,6 +198,9 @@ async def test_what_would_show_foreign_rows_is_refused_when_it_comes_while_runni
         (f"ALTER ROLE {BAD} SUPERUSER", "is a superuser"),
         (f"ALTER ROLE {BAD} BYPASSRLS", "allowed to bypass"),
         (f"ALTER ROLE {BAD} LOGIN", "may log in"),
+        (f"ALTER ROLE {BAD} CREATEROLE", "allowed to make roles"),
+        (f"ALTER TABLE remit.memory OWNER TO {BAD}", "is the owner of tables"),
+        (f"CREATE ROLE {STRONG} SUPERUSER; ALTER ROLE {BAD} NOINHERIT; GRANT {STRONG} TO {BAD}", "is a member of remit_strong"),
         (f"CREATE ROLE {STRONG} BYPASSRLS; GRANT {STRONG} TO {BAD}", "is a member of remit_strong"),
         (f"GRANT pg_read_all_data TO {BAD}", "is a member of pg_read_all_data"),
         (f"GRANT {OWNER} TO {BAD}", f"is a member of {OWNER}"),
@@ -210,6 +213,34 @@ async def test_power_that_the_role_is_given_while_running_is_noticed(database: s
         _do(database, spoiling)
 
         with pytest.raises(UnsafeStorage, match=told):
+            await store.find(wanting("red"), EVERYTHING)
+
+
+@pytest.mark.parametrize("command", ["SELECT", "INSERT", "UPDATE", "DELETE"])
+async def test_a_policy_that_is_missing_for_a_command_is_refused(database: str, command: str) -> None:
+    """It shows nobody anything, but it is not what `remit init` made, and writes or reads would go wrong one by one."""
+    others = [each for each in ("SELECT", "INSERT", "UPDATE", "DELETE") if each != command]
+    same = "org = nullif(current_setting('app.org', true), '')"
+    made_of = [f"CREATE POLICY p{each} ON remit.tag FOR {each} {'WITH CHECK' if each == 'INSERT' else 'USING'} ({same})" for each in others]
+    async with await open_postgres(login(database, OWNER), replace(SETTINGS, safety_seconds=0), SIGNATURE) as store:
+        assert (await store.find(wanting("red"), EVERYTHING)).passages == 0
+        _do(database, "; ".join(["DROP POLICY own ON remit.tag", *made_of]))
+
+        with pytest.raises(UnsafeStorage, match="policies of tag"):
+            await store.find(wanting("red"), EVERYTHING)
+    with pytest.raises(UnsafeStorage, match="policies of tag"):
+        await open_postgres(login(database, OWNER), SETTINGS, SIGNATURE)
+
+
+async def test_a_new_connection_looks_anew_however_short_ago_another_one_looked(database: str) -> None:
+    settings = replace(SETTINGS, connections=1, safety_seconds=3600.0)
+    async with await open_postgres(login(database, OWNER), settings, SIGNATURE) as store:
+        await store.find(wanting("red"), EVERYTHING)
+        _do(database, CATALOGUES["another permissive policy"].breaking)
+        await store.find(wanting("red"), EVERYTHING)  # the control: this connection does not look again within the hour
+        _do(database, f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{OWNER}'")  # noqa: S608 - our own name
+
+        with pytest.raises(UnsafeStorage, match="policies of memory"):
             await store.find(wanting("red"), EVERYTHING)
 
 

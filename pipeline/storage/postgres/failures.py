@@ -15,13 +15,16 @@ UNFIT = ("22", "54")
 
 LOST = "The connection was lost: try again."
 
+_POOLED = "A prepared statement was lost on the way: set postgres.prepare to false behind a pooler that does not keep them."
+
 _SENTENCES = {
     "08": LOST,
     "22023": "Its restricted role is not there: run `remit init` with an owner's DSN.",
     "25006": "It takes no writes now: it is read-only.",
-    "26": "A prepared statement was lost on the way: set postgres.prepare to false behind a pooler that does not keep them.",
+    "26": _POOLED,
     "40": "Another writer was in the way: try again.",
     "42501": "Its role may not do this: run `remit init` with an owner's DSN.",
+    "42P05": _POOLED,
     "42P01": "Its schema is not there: run `remit init` with an owner's DSN.",
     "3F000": "Its schema is not there: run `remit init` with an owner's DSN.",
     "53100": "The disk is full: make room and try again.",

@@ -127,6 +127,9 @@ class Line:
         answers, waiting = Answers(), anyio.CancelScope(deadline=until)
         try:
             with waiting:
+                if not self._prepare:
+                    # A pooler may lend the server to another as soon as a transaction has ended, whatever was sent after it.
+                    await self._receive(Answers())
                 self._send(commands)
                 await self._receive(answers)
         except psycopg.Error:

@@ -34,10 +34,12 @@ BEGIN
             valid_until bigint,
             superseded boolean NOT NULL,
             dimensions bigint NOT NULL,
-            embedding halfvec(%s) STORAGE PLAIN NOT NULL,
+            embedding halfvec(%s) NOT NULL,
             PRIMARY KEY (org, space, source, shelf, passage)
         )
     $table$, current_setting('remit.dimensions')::integer);
+    -- Said apart, since Postgres before 16 does not know it there.
+    ALTER TABLE remit.vector_semantic ALTER COLUMN embedding SET STORAGE PLAIN;
 END
 $$;
 
