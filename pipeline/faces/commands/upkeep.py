@@ -92,7 +92,7 @@ def roots(
 @command
 def grant(
     actor: Annotated[str, typer.Argument(metavar="ACTOR", help="Whom.")],
-    scopes: Annotated[list[str], typer.Argument(metavar="SCOPE...", help="global, or kind:name.")],
+    scopes: Annotated[list[str], typer.Argument(metavar="SCOPE...", help="global, kind:name, or * for every scope.")],
     *,
     common: Common,
 ) -> int:
@@ -103,7 +103,7 @@ def grant(
 @command
 def revoke(
     actor: Annotated[str, typer.Argument(metavar="ACTOR", help="From whom.")],
-    scopes: Annotated[list[str], typer.Argument(metavar="SCOPE...", help="global, or kind:name.")],
+    scopes: Annotated[list[str], typer.Argument(metavar="SCOPE...", help="global, kind:name, or * for every scope.")],
     *,
     common: Common,
 ) -> int:
