@@ -22,8 +22,8 @@ ALIAS = "="
 class Record:
     """A memory as its owner stated it, checked and normalised; times are aware and in UTC.
 
-    `digest` is the SHA-256 of everything stated, so equal digests mean nothing changed; `key` is the idempotency key of the write, one among
-    those of its `actor`.
+    `digest` is the SHA-256 of everything stated, so equal digests mean nothing changed; `key` is the idempotency key of the write, one
+    among those of its `actor`.
     """
 
     id: MemoryId
