@@ -47,7 +47,7 @@ async def test_a_store_shows_exactly_what_the_access_admits(open_store: Open, en
     assert told["vocabulary"] == plain_words([e for e in reached if e.record.label.approval is Approval.APPROVED], 1, 9)
     assert told["coverage"] == (sum(SPACE in passage.vectors for _, passage in holding), len(holding))
     for entry in entries:
-        mine = any(each.record.id == entry.record.id for each in reached)
+        mine = any(each.record.id == entry.record.id and each.record.label.approval is Approval.APPROVED for each in reached)
         assert bool(told["passages"][str(entry.record.id)]) == mine
 
 
