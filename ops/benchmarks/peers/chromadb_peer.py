@@ -1,4 +1,4 @@
-"""chromadb, embedded: vectors with the tenant as metadata; it has no ranking by words."""
+"""Drives chromadb, embedded: vectors with the tenant as metadata; it has no ranking by words."""
 
 from __future__ import annotations
 

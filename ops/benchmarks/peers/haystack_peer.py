@@ -1,4 +1,4 @@
-"""pgvector-haystack: an embedding and a keyword retriever side by side, joined by reciprocal ranks, HNSW and GIN."""
+"""Drives pgvector-haystack: an embedding and a keyword retriever side by side, joined by reciprocal ranks, HNSW and GIN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lancedb, embedded: hybrid by reciprocal ranks, the tenant as an indexed column filtered before the search."""
+"""Drives lancedb, embedded: hybrid by reciprocal ranks, the tenant as an indexed column filtered before the search."""
 
 from __future__ import annotations
 

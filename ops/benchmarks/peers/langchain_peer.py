@@ -1,4 +1,4 @@
-"""langchain-postgres: PGVectorStore, hybrid by reciprocal ranks, HNSW and GIN."""
+"""Drives langchain-postgres: PGVectorStore, hybrid by reciprocal ranks, HNSW and GIN."""
 
 from __future__ import annotations
 

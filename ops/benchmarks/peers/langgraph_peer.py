@@ -1,4 +1,4 @@
-"""langgraph-checkpoint-postgres: AsyncPostgresStore, a namespace a tenant; vectors only, for it has no search by words."""
+"""Drives langgraph-checkpoint-postgres: AsyncPostgresStore, a namespace a tenant; vectors only, for it has no search by words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""llama-index-vector-stores-postgres: PGVectorStore in hybrid mode, HNSW and GIN."""
+"""Drives llama-index-vector-stores-postgres: PGVectorStore in hybrid mode, HNSW and GIN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mem0ai without inference, over pgvector: what a user searches once the facts are there."""
+"""Drives mem0ai without inference, over pgvector: what a user searches once the facts are there."""
 
 from __future__ import annotations
 

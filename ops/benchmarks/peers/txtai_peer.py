@@ -1,4 +1,4 @@
-"""txtai, embedded: hybrid of BM25 and vectors, the tenant as a column of its content, filtered after the search."""
+"""Drives txtai, embedded: hybrid of BM25 and vectors, the tenant as a column of its content, filtered after the search."""
 
 from __future__ import annotations
 
