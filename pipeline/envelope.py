@@ -12,7 +12,7 @@ from typing import Any
 from remit.pipeline.asking import Plan
 from remit.pipeline.continuing import Stopped, told_on
 from remit.pipeline.embedding.streams import Streams
-from remit.pipeline.outcome import Because, Evidence, Outcome, decided
+from remit.pipeline.outcome import Because, Code, Evidence, Outcome, decided
 from remit.pipeline.recall import Recalled
 from remit.pipeline.stopping import stopped_at
 from remit.pipeline.storage.entry import ALIAS
@@ -61,7 +61,7 @@ def card(given: Card) -> Wire:
         score=ranked.score,
         matchedBy=ranked.matched_by.value,
         ranks={lane.value: place for lane, place in sorted(ranked.ranks.items())},
-        strengths={lane.value: part for lane, part in sorted(ranked.strengths.items())},
+        shares={lane.value: share for lane, share in sorted(ranked.shares.items())},
         parts={"fused": ranked.fused, "boost": ranked.boost, "scope": ranked.scope},
         chunks=ranked.chunks,
         version=memory.version,
@@ -181,7 +181,7 @@ def answered(
         fresh=len(cards),
         full=recalled.page.full and len(cards) > 0,
         packed=recalled.packed.context.passages if recalled.packed else 0,
-        minimum=min(plan.evidence_minimum, plan.room.passages),
+        minimum=max(1, plan.evidence_minimum - sum(plan.onward.taken.values())),
         context_asked=plan.room.passages > 0,
         behind=recalled.left_behind,
     )
@@ -189,7 +189,7 @@ def answered(
     degraded = streams.degraded(org, coverage)
     outcome, reasons = decided(reports, evidence, recalled.faults, degraded)
     token = None
-    if outcome is Outcome.EXHAUSTED:
+    if outcome is Outcome.EXHAUSTED and all(each.code is not Code.TOO_FEW for each in reasons):
         parts, allowed = plan.onward.part, plan.continuations
         token = token_at(stopped_at(recalled, reports, reasons)) if parts < allowed else None
         reasons = told_on(reasons, token, parts=parts, allowed=allowed)

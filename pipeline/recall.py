@@ -262,22 +262,28 @@ class _Steps:
             named=named_scopes(question.query, scopes, question.project),
             now=question.as_of,
             tie_break_order=tuple(settings.tie_break_order),
-            best=self._best(recalled),
+            **self._compared(recalled),
         )
 
-    def _best(self, recalled: Recalled) -> dict[tuple[Lane, Source], float] | None:
-        """The greatest strength each lane found in each source, over all rounds; None where votes count by their places alone."""
+    def _compared(self, recalled: Recalled) -> dict[str, Any]:
+        """The greatest strength each lane found in each source, over all rounds, and what is left of that of words at the place that is
+        looked at; nothing where votes count by their places alone."""
         words = sum(term.weight == 1 and not term.stop for term in self.terms.words)
-        together, found = self.kit.config.recall.fusion.together, Counter[Lane]()
-        for proposal in recalled.generated[0].proposals:
+        together, first, found = self.kit.config.recall.fusion.together, recalled.generated[0], Counter[Lane]()
+        for proposal in first.proposals:
             found[proposal.lane] += proposal.keys.size
         if not together.goes_for(words, found):
-            return None
+            return {}
         best: dict[tuple[Lane, Source], float] = {}
         for hit in (hit for each in recalled.generated for hit in (*each.kept, *each.settled)):
             place = hit.lane, hit.outline.memory.source
             best[place] = max(hit.strength, best.get(place, hit.strength))
-        return best
+        last: dict[Source, float] = {}
+        for hit in (*first.kept, *first.settled):
+            if hit.lane is Lane.LEXICAL and hit.place < together.place:
+                last[hit.outline.memory.source] = min(hit.strength, last.get(hit.outline.memory.source, hit.strength))
+        left = {source: strength / best[Lane.LEXICAL, source] for source, strength in last.items() if best[Lane.LEXICAL, source] > 0}
+        return {"best": best, "left": left}
 
     async def _others(self) -> None:
         """Others have their turn between two stages, however many candidates go from one to the next, but not after a moment's work."""

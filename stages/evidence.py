@@ -177,7 +177,7 @@ class Ranked:
 
     `reranked` is what a reranker said of it, rounded likewise; None when none was asked about it. Of a doc `candidate` is the best
     passage, `ranks` the best place any of its passages has in each lane, and `others` are its other passages that were found, best first.
-    `strengths` is how strong it is beside the best of its lane and source, 0…1, where votes were counted by that; else empty.
+    `shares` is what was left of the vote of each lane, 0…1, where votes were counted by strength; else empty.
     """
 
     candidate: Candidate
@@ -188,7 +188,7 @@ class Ranked:
     score: float
     others: tuple[Candidate, ...] = ()
     reranked: float | None = None
-    strengths: Mapping[Lane, float] = field(default_factory=dict)
+    shares: Mapping[Lane, float] = field(default_factory=dict)
 
     @property
     def outline(self) -> Outline:

@@ -31,26 +31,31 @@ class Weights:
 class Together:
     """How votes count where words and a model both answer a question of at least `words` words with at least `hits` hits each.
 
-    A vote is multiplied by the lane's `weights`, and by how strong the hit is beside the best of its lane, to the lane's `powers`.
+    A vote is multiplied by how strong the hit is beside the best of its lane, to the lane's `powers`. A model's is multiplied besides by
+    what `model` says of the list of words: how strong that still is at `place`, the last where it is shorter, and whole from `flat` on.
     """
 
     words: Annotated[int, Ge(1)]
     hits: Annotated[int, Ge(1)]
-    weights: Weights
+    place: Annotated[int, Ge(1)]
+    flat: Annotated[float, Ge(0)]
     powers: Weights
 
     def goes_for(self, words: int, hits: Mapping[Lane, int]) -> bool:
         """Whether there is enough of both to compare: of one word or a few hits, strengths tell nothing."""
         return words >= self.words and min(hits.get(Lane.SEMANTIC, 0), hits.get(Lane.LEXICAL, 0)) >= self.hits
 
-    def share(self, lane: Lane, strength: float) -> float:
-        """What is left of a vote, given its strength beside the lane's best, 0…1."""
-        return self.weights.of(lane) * float(strength ** self.powers.of(lane))
+    def model(self, left: float) -> float:
+        """What a model's vote counts, 0…1, when words at their `place` are `left` of their best: the less, the more they know."""
+        return min(1.0, left * left / (self.flat * self.flat)) if self.flat else 1.0
+
+    def share(self, lane: Lane, strength: float, left: float = 1.0) -> float:
+        """What is left of a vote, 0…1, given its strength beside the lane's best and what is left of the words at their place."""
+        own = float(strength ** self.powers.of(lane))
+        return own * self.model(left) if lane is Lane.SEMANTIC else own
 
 
-BY_PLACE = Together(
-    words=1, hits=1, weights=Weights(semantic=1.0, local=1.0, lexical=1.0), powers=Weights(semantic=0.0, local=0.0, lexical=0.0)
-)
+BY_PLACE = Together(words=1, hits=1, place=1, flat=0.0, powers=Weights(semantic=0.0, local=0.0, lexical=0.0))
 """Votes count by place and by nothing else."""
 
 
@@ -65,18 +70,16 @@ class Fusion:
     together: Together = BY_PLACE
 
 
-def reciprocal_rank(ranks: Mapping[Lane, int], fusion: Fusion, strengths: Mapping[Lane, float] | None = None) -> float:
-    """Fused score of one candidate: the sum over lanes of weight / (k + origin + rank), each by its strength where that is told.
+def reciprocal_rank(ranks: Mapping[Lane, int], fusion: Fusion, shares: Mapping[Lane, float] | None = None) -> float:
+    """Fused score of one candidate: the sum over lanes of weight / (k + origin + rank), each times its share where that is told.
 
-    `ranks` are 0-based places, one per lane that found it; a lane that did not find it adds nothing. `strengths` are 0…1, 1 for the best
-    of a lane: see `Together`.
-    Lanes are added in a fixed order (vector, lexical), so the same ranks give the same bits. Cormack et al. 2009.
+    `ranks` are 0-based places, one per lane that found it; a lane that did not find it adds nothing. `shares` are what is left of the
+    votes, 0…1: see `Together`. Lanes are added in a fixed order (vector, lexical), so the same ranks give the same bits.
+    Cormack et al. 2009.
     """
     fused = 0.0
     for lane in _LANES:
         if (place := ranks.get(lane)) is not None:
             vote = fusion.weights.of(lane) / (fusion.k + fusion.rank_origin + place)
-            if strengths:
-                vote *= fusion.together.share(lane, strengths[lane])
-            fused += vote
+            fused += vote * shares[lane] if shares else vote
     return fused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from remit.stages.boosts import Boosts, affinity, boost_of
@@ -21,7 +21,8 @@ DECIMALS = 12
 class RankRules:
     """All that decides an order: fusion, boosts, the scopes the question is about, the time ages count to, and who wins a tie.
 
-    `best` is the greatest strength each lane found in each source, in this and earlier rounds, where votes count by strength.
+    `best` is the greatest strength each lane found in each source, in this and earlier rounds, where votes count by strength; `left` is
+    then what is left of that of words at the place that `fusion.together` looks at.
     """
 
     fusion: Fusion
@@ -30,6 +31,7 @@ class RankRules:
     now: datetime
     tie_break_order: tuple[Source, ...]
     best: Mapping[tuple[Lane, Source], float] | None = None
+    left: Mapping[Source, float] = field(default_factory=dict)
 
 
 async def rank(candidates: Sequence[Candidate], *, rules: RankRules, ceiling: Ceiling) -> Staged[Ranked]:
@@ -70,31 +72,31 @@ def _by_memory(candidates: Sequence[Candidate]) -> Mapping[MemoryId, list[Candid
 def _ranked(passages: list[Candidate], rules: RankRules) -> Ranked:
     best, *others = passages if len(passages) == 1 else sorted(passages, key=lambda each: _fused_first(each, rules))
     ranks = _best_places(passages) if others else best.ranks
-    strengths = _beside_the_best(passages, rules)
-    fused = reciprocal_rank(ranks, rules.fusion, strengths)
+    shares = _shares(passages, rules)
+    fused = reciprocal_rank(ranks, rules.fusion, shares)
     boost = boost_of(best.outline, rules.boosts, rules.now)
     scope = affinity(best.outline, rules.named, rules.boosts)
     score = round(fused * boost * scope, DECIMALS)
-    return Ranked(
-        candidate=best, ranks=ranks, fused=fused, boost=boost, scope=scope, score=score, others=tuple(others), strengths=strengths
-    )
+    return Ranked(candidate=best, ranks=ranks, fused=fused, boost=boost, scope=scope, score=score, others=tuple(others), shares=shares)
 
 
 def _fused_first(candidate: Candidate, rules: RankRules) -> tuple[float, PassageId]:
-    fused = reciprocal_rank(candidate.ranks, rules.fusion, _beside_the_best([candidate], rules))
+    fused = reciprocal_rank(candidate.ranks, rules.fusion, _shares([candidate], rules))
     return -fused, candidate.outline.passage
 
 
-def _beside_the_best(passages: Sequence[Candidate], rules: RankRules) -> Mapping[Lane, float]:
-    """For each lane, the strength of the strongest of these passages as a part of the greatest there is in their source."""
+def _shares(passages: Sequence[Candidate], rules: RankRules) -> Mapping[Lane, float]:
+    """What is left of the vote of each lane, by the strongest of these passages beside the best there is in their source."""
     if rules.best is None:
         return {}
-    parts: dict[Lane, float] = {}
+    shares: dict[Lane, float] = {}
     for passage in passages:
+        source = passage.outline.memory.source
         for lane, strength in passage.strengths.items():
-            best = rules.best[lane, passage.outline.memory.source]
-            parts[lane] = max(parts.get(lane, 0.0), min(1.0, strength / best) if best > 0 else 1.0)
-    return parts
+            best = rules.best[lane, source]
+            part = min(1.0, strength / best) if best > 0 else 1.0
+            shares[lane] = max(shares.get(lane, 0.0), rules.fusion.together.share(lane, part, rules.left.get(source, 1.0)))
+    return shares
 
 
 def _best_places(passages: Sequence[Candidate]) -> dict[Lane, int]:

@@ -20,7 +20,7 @@ NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ROOM = Ceiling(items=10_000, seconds=60)
 OFF = load({"recall": {"boosts": {"docActive": 1.0, "factImportance": 1.0}}}).recall.boosts
 ONE = Weights(semantic=1.0, local=1.0, lexical=1.0)
-BY_STRENGTH = Fusion(k=60, rank_origin=0, weights=ONE, together=Together(words=1, hits=1, weights=ONE, powers=ONE))
+BY_STRENGTH = Fusion(k=60, rank_origin=0, weights=ONE, together=Together(words=1, hits=1, place=10, flat=0.5, powers=ONE))
 ROUTES = {Lane.LOCAL: Route.LOCAL_EXACT, Lane.LEXICAL: Route.LEXICAL, Lane.SEMANTIC: Route.SEMANTIC_EXACT}
 
 
@@ -67,6 +67,14 @@ async def test_what_a_lane_finds_weakly_has_little_of_a_vote_where_votes_count_b
     told = await ordered(flat, steep, fusion=BY_STRENGTH, best={(Lane.SEMANTIC, Source.FACT): 0.9, (Lane.LEXICAL, Source.FACT): 9.0})
     assert [name for name, _ in told] == ["fact:c", "fact:a", "fact:b"]
     assert dict(told)["fact:c"] == round(0.88 / 0.9 / 62 + 1 / 60, 12)
+    fallen = await ordered(
+        flat,
+        steep,
+        fusion=BY_STRENGTH,
+        best={(Lane.SEMANTIC, Source.FACT): 0.9, (Lane.LEXICAL, Source.FACT): 9.0},
+        left={Source.FACT: 0.25},
+    )
+    assert dict(fallen)["fact:b"] == round(0.25 * (0.89 / 0.9) / 61, 12), "of a model's vote a quarter is left where words know"
 
 
 async def test_the_strongest_of_an_earlier_round_is_what_later_ones_are_measured_by() -> None:

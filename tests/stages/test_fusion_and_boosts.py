@@ -1,6 +1,5 @@
 """Places and natures of a memory become exactly the published numbers."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from remit.pipeline.config import load
 from remit.stages.boosts import affinity, boost_of, named_scopes, recency
 from remit.stages.evidence import Lane, MemoryId, Outline, PassageId, Status
-from remit.stages.fusion import Fusion, Together, Weights, reciprocal_rank
+from remit.stages.fusion import BY_PLACE, Fusion, Together, Weights, reciprocal_rank
 from remit.stages.request import Source
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -50,24 +49,34 @@ def test_the_shipped_weights_keep_a_weak_lane_from_overturning_the_words() -> No
     assert by_words_first > reciprocal_rank({Lane.LOCAL: 0, Lane.LEXICAL: 40}, shipped)
 
 
-def test_a_vote_counts_by_how_strong_the_hit_is_beside_the_best_of_its_lane() -> None:
-    together = Together(words=2, hits=4, weights=Weights(semantic=0.8, local=1.0, lexical=1.0), powers=EQUAL.weights)
-    by_strength = replace(EQUAL, together=together)
-    half = {Lane.SEMANTIC: 1.0, Lane.LEXICAL: 0.5}
+def test_a_vote_counts_what_is_left_of_it() -> None:
+    shares = {Lane.SEMANTIC: 1.0, Lane.LEXICAL: 0.5}
 
-    assert reciprocal_rank({Lane.LEXICAL: 0}, by_strength, {Lane.LEXICAL: 1.0}) == 1 / 60, "the best of a lane has a whole vote"
-    assert reciprocal_rank({Lane.SEMANTIC: 0, Lane.LEXICAL: 4}, by_strength, half) == pytest.approx(0.8 / 60 + 0.5 / 64, abs=1e-15)
-    assert reciprocal_rank({Lane.SEMANTIC: 0, Lane.LEXICAL: 4}, by_strength) == 1 / 60 + 1 / 64, "by place alone where no strength is told"
-    assert reciprocal_rank({Lane.SEMANTIC: 0, Lane.LEXICAL: 4}, EQUAL, half) == 1 / 60 + 1 / 64
+    assert reciprocal_rank({Lane.LEXICAL: 0}, EQUAL, {Lane.LEXICAL: 1.0}) == 1 / 60, "the best of a lane has a whole vote"
+    assert reciprocal_rank({Lane.SEMANTIC: 0, Lane.LEXICAL: 4}, EQUAL, shares) == 1 / 60 + 0.5 / 64
+    assert reciprocal_rank({Lane.SEMANTIC: 0, Lane.LEXICAL: 4}, EQUAL) == 1 / 60 + 1 / 64, "by place alone where no share is told"
+
+
+TOGETHER = Together(words=2, hits=4, place=10, flat=0.5, powers=Weights(semantic=2.0, local=0.0, lexical=1.0))
+
+
+def test_the_weaker_a_hit_beside_the_best_of_its_lane_the_less_its_vote_counts() -> None:
+    assert [TOGETHER.share(lane, 0.5) for lane in (Lane.SEMANTIC, Lane.LOCAL, Lane.LEXICAL)] == [0.25, 1.0, 0.5]
+    assert [TOGETHER.share(lane, 1.0) for lane in Lane] == [1.0, 1.0, 1.0]
+
+
+def test_the_further_words_have_fallen_the_less_a_models_vote_counts() -> None:
+    assert [TOGETHER.share(Lane.SEMANTIC, 1.0, left) for left in (1.0, 0.5, 0.25, 0.0)] == [1.0, 1.0, 0.25, 0.0]
+    assert [TOGETHER.share(Lane.LEXICAL, 1.0, left) for left in (1.0, 0.25)] == [1.0, 1.0]
+    assert {BY_PLACE.share(lane, part, part) for lane in Lane for part in (0.0, 0.3, 1.0)} == {1.0}
 
 
 @pytest.mark.parametrize(
     "words, semantic, lexical, so", [(2, 4, 4, True), (1, 60, 60, False), (9, 3, 60, False), (9, 60, 3, False), (9, 0, 60, False)]
 )
 def test_strengths_are_compared_only_where_there_is_enough_of_both(words: int, semantic: int, lexical: int, so: bool) -> None:
-    together = Together(words=2, hits=4, weights=EQUAL.weights, powers=EQUAL.weights)
     hits = {Lane.SEMANTIC: semantic, Lane.LEXICAL: lexical, Lane.LOCAL: 60}
-    assert together.goes_for(words, {lane: number for lane, number in hits.items() if number}) is so
+    assert TOGETHER.goes_for(words, {lane: number for lane, number in hits.items() if number}) is so
 
 
 @pytest.mark.parametrize("importance, boost", [(0.0, 1.0), (0.5, 1.25), (0.8, 1.4), (1.0, 1.5)])
