@@ -24,6 +24,12 @@ class Examination:
         return not self.faults
 
 
+def of_unsafe(fact: str) -> Examination:
+    """Of a store that refused to be opened, because something would let rows past their policies."""
+    fix = "take back what is named; what `remit init` makes is put right by running it with an owner's DSN"
+    return Examination(facts={}, faults=(Fault(code="unsafe_storage", detail=fact, fix=fix),))
+
+
 async def examined(store: Store, config: Config, kit: Kit, access: Access) -> Examination:
     """Reads the store at hand, of what belongs to an org what this access reaches; changes nothing.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.config import Config
@@ -17,10 +17,17 @@ POSTGRES = ("postgresql://", "postgres://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What making a store did: the migrations that were carried out, and what a DBA must run because this login may not, if anything."""
+    """What making a store did: the migrations that were carried out, and what a DBA must run because this login may not, if anything.
 
+    `usable` says whether this login can open it as it is now. `store` is its URL as it may be shown, without a password;
+    `new` that it was not there before, as far as that can be told from inside it.
+    """
+
+    store: str
+    new: bool = True
     migrations: tuple[str, ...] = ()
     for_dba: str = ""
+    usable: bool = True
 
 
 @asynccontextmanager
@@ -65,13 +72,14 @@ async def made(url: str, settings: Config, signature: str) -> Made:
     """Makes or upgrades the store at `url`, as its owner; what opens by itself needs nothing more."""
     if url.startswith(EMBEDDED):
         async with _own_server(url.removeprefix(EMBEDDED), settings) as dsn:
-            return await made(dsn, settings, signature)
+            return replace(await made(dsn, settings, signature), store=url)
     if not url.startswith(POSTGRES):
-        return Made()
+        return Made(store=url)
     from remit.pipeline.storage.postgres import making
+    from remit.pipeline.storage.postgres.line import shown
 
     done = await making.made(url, settings.postgres, signature, semantic_dimensions=settings.embedding.semantic_dimensions)
-    return Made(migrations=done.migrations, for_dba=done.for_dba)
+    return Made(store=shown(url), new=done.new, migrations=done.migrations, for_dba=done.for_dba, usable=done.usable)
 
 
 async def made_for(url: str, settings: Config) -> Made:

@@ -13,10 +13,10 @@ from typing import Any, BinaryIO
 from remit.pipeline.authority import Principal, default_principal, principal_from
 from remit.pipeline.brief import Brief
 from remit.pipeline.config import Config, load
-from remit.pipeline.doctor import Examination
+from remit.pipeline.doctor import Examination, of_unsafe
 from remit.pipeline.engine import Clock, Engine, now_in_utc, open_engine
 from remit.pipeline.envelope import Answer
-from remit.pipeline.errors import ConfigError, InvalidRequest, StorageUnavailable
+from remit.pipeline.errors import ConfigError, InvalidRequest, StorageUnavailable, UnsafeStorage
 from remit.pipeline.faces.options import Common
 from remit.pipeline.life import Event, Forgotten
 from remit.pipeline.remember import Receipt
@@ -110,8 +110,11 @@ class Host:
             return await engine.history(memory, self.principal)
 
     async def examination(self) -> Examination:
-        async with self.engine() as engine:
-            return await engine.doctor(self.principal)
+        try:
+            async with self.engine() as engine:
+                return await engine.doctor(self.principal)
+        except UnsafeStorage as unsafe:
+            return of_unsafe(unsafe.fact)
 
     async def roots(self, drop: str | None) -> tuple[list[str], bool]:
         """The roots of the principal's org, after one was dropped, and whether it was one."""

@@ -26,20 +26,27 @@ OF_INDEXES = frozenset(
 """Faults that making the indexes again mends. It costs every vector of a model, so it is not done for anything else."""
 
 
+AFTER_DBA = "have that run, then `remit init` again"
+AS_ROLE = "the role `postgres.role` logs in itself, so give Remit a DSN of that role"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
     """What was done: whether the store is new, what was done to its schema, how many memories were indexed again (None: that was not
-    needed), and how it is now."""
+    needed), and how it is now: None where this login cannot open it."""
 
-    store: str
     new: bool
     schema: SchemaMade
-    reindexed: int | None
-    examination: Examination
+    reindexed: int | None = None
+    examination: Examination | None = None
+
+    @property
+    def store(self) -> str:
+        return self.schema.store
 
     @property
     def healthy(self) -> bool:
-        return self.examination.healthy
+        return not self.schema.for_dba if self.examination is None else self.examination.healthy
 
     def wire(self) -> dict[str, Any]:
         return {
@@ -48,20 +55,23 @@ class Made:
             "migrations": list(self.schema.migrations),
             "forDba": self.schema.for_dba,
             "reindexed": self.reindexed,
-            **examination_to(self.examination),
+            **(examination_to(self.examination) if self.examination is not None else {"healthy": None}),
         }
 
 
 async def made(host: Host, told: Callable[[int], None]) -> Made:
     """Opens the store, which makes or upgrades it, and makes its indexes again when they are of another language or out of step."""
-    new = host.path is None or not host.path.exists()
+    there = host.path is not None and host.path.exists()
     schema = await schema_made(host.store, host.config)
+    new = schema.new and not there
+    if not schema.usable:
+        return Made(new=new, schema=schema)
     async with host.engine(make=True, rebuild=True) as engine:
         examination, done = await engine.doctor(), None
         if any(fault.code in OF_INDEXES for fault in examination.faults):
             done = await reindex(engine.store, engine.indexer, batch=host.config.remember.batch_items, told=told)
             examination = await engine.doctor()
-    return Made(store=host.store, new=new, schema=schema, reindexed=done, examination=examination)
+    return Made(new=new, schema=schema, reindexed=done, examination=examination)
 
 
 def show_made(made: Made) -> None:
@@ -69,7 +79,10 @@ def show_made(made: Made) -> None:
     for migration in made.schema.migrations:
         console.print(Text(f"carried out {migration}"))
     if made.schema.for_dba:
-        console.print(Text("What a DBA must run, because this login may not:\n" + made.schema.for_dba))
+        console.print(Text("What a DBA must run, because this login may not:\n" + made.schema.for_dba), soft_wrap=True)
+    if made.examination is None:
+        console.print(Text(f"{made.store} cannot be opened by this login: {AFTER_DBA if made.schema.for_dba else AS_ROLE}"))
+        return
     if made.reindexed is not None:
         console.print(Text(f"{made.store}: indexed {made.reindexed:,} memories again, as {made.examination.facts['words']}"))
     else:

@@ -15,6 +15,7 @@ from remit.pipeline.config import Postgres
 from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
 from remit.pipeline.storage.postgres import failures
 from remit.pipeline.storage.postgres.identity import (
+    BECOMING,
     OF_ORG,
     READING,
     WRITING,
@@ -26,11 +27,13 @@ from remit.pipeline.storage.postgres.identity import (
     opening,
     scopes_as,
 )
-from remit.pipeline.storage.postgres.line import OUT_OF_TIME, ROLLBACK, Answers, Line
+from remit.pipeline.storage.postgres.line import OUT_OF_TIME, ROLLBACK, Answers, Failure, Line
 from remit.pipeline.storage.postgres.means import Means
 from remit.pipeline.storage.postgres.pool import Pool
 from remit.pipeline.storage.postgres.rows import unspelled
 from remit.pipeline.storage.postgres.statements import Command, Statement
+
+REFUSED = Failure(failures.NO_RIGHT)
 
 GRACE = 0.1
 """Seconds the server has to end a statement that reached its limit before we end it."""
@@ -133,6 +136,8 @@ class Transaction:
             self._look(name, result)
         if len(begun) < len(first) and answers.failure is None:
             raise StorageUnavailable(failures.LOST)
+        if answers.failure == REFUSED and any(command.statement.sql.startswith(BECOMING) for _, command in first[len(begun) :][:1]):
+            raise StorageUnavailable(failures.NO_MEMBER)
         return answers
 
     def _first(self) -> list[tuple[str, Command]]:

@@ -6,6 +6,7 @@ from remit.pipeline.crews import Overloaded
 from remit.pipeline.errors import RemitError, StorageUnavailable
 
 CANCELED = "57014"
+NO_RIGHT = "42501"
 TAKEN = "23505"
 IN_THE_WAY = "40"
 """The class of deadlocks and their like: all of the transaction was taken back, and may be tried again."""
@@ -15,6 +16,8 @@ UNFIT = ("22", "54")
 
 LOST = "The connection was lost: try again."
 
+NO_MEMBER = "This login may not become its restricted role: let a DBA grant it that role, as ops/postgres/roles.sql shows."
+
 _POOLED = "A prepared statement was lost on the way: set postgres.prepare to false behind a pooler that does not keep them."
 
 _SENTENCES = {
@@ -23,7 +26,7 @@ _SENTENCES = {
     "25006": "It takes no writes now: it is read-only.",
     "26": _POOLED,
     "40": "Another writer was in the way: try again.",
-    "42501": "Its role may not do this: run `remit init` with an owner's DSN.",
+    NO_RIGHT: "Its role may not do this: run `remit init` with an owner's DSN.",
     "42P05": _POOLED,
     "42P01": "Its schema is not there: run `remit init` with an owner's DSN.",
     "3F000": "Its schema is not there: run `remit init` with an owner's DSN.",
@@ -74,6 +77,8 @@ def not_connected(message: str) -> RemitError:
     said = message.lower()
     if any(each in said for each in _FULL):
         return Overloaded()
+    if "does not support ssl" in said:
+        return StorageUnavailable("It does not encrypt, which the address asks for: look at sslmode.")
     if "fatal" in said or "authentication" in said or "password" in said:
         for marks, sentence in _NOT_CONNECTED:
             if any(mark in said for mark in marks):

@@ -81,6 +81,9 @@ class Terms:
 OF_ORG = plain("SET LOCAL app.scopes = '*'")
 """From here on a transaction sees all of its org: for what must reach rows that the caller does not see, and tells nothing of them."""
 
+BECOMING = b"SET LOCAL ROLE"
+"""How the statement begins by which a transaction becomes the restricted role."""
+
 READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
@@ -91,7 +94,7 @@ def opening(line: Line, begin: str, identity: Identity, terms: Terms, seconds: f
     return [
         plain(begin),
         plain(f"SET LOCAL statement_timeout = {max(1, ceil(seconds * 1000))}"),
-        *([plain(f'SET LOCAL ROLE "{terms.role}"')] if terms.role is not None else []),
+        *([plain(f'{BECOMING.decode()} "{terms.role}"')] if terms.role is not None else []),
         plain(f"SET LOCAL search_path = {terms.path}"),
         plain(f"SET LOCAL app.org = {line.literal(identity.org)}"),
         scopes_as(line, identity.scopes),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import psycopg
@@ -285,6 +286,13 @@ def address_of(dsn: str) -> Mapping[str, Any]:
         return {"fallback_application_name": "remit", **conninfo_to_dict(dsn), "client_encoding": "UTF8"}
     except psycopg.Error:
         raise ConfigError("The address of the database cannot be read: it should look like postgresql://user@host/database.") from None
+
+
+def shown(dsn: str) -> str:
+    """A DSN as it may be printed and logged: who, where and which database, and nothing else that it holds, as a password."""
+    address = address_of(dsn)
+    user, host, port, database = (quote(str(address.get(name) or ""), safe=",") for name in ("user", "host", "port", "dbname"))
+    return f"postgresql://{user and user + '@'}{host}{port and ':' + port}/{database}"
 
 
 async def _resolved(address: Mapping[str, Any]) -> Mapping[str, Any]:

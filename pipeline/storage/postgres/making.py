@@ -24,6 +24,9 @@ from remit.pipeline.storage.postgres.line import address_of
 SIGNATURE = "analyser"
 IDENTITY = "identity"
 
+FIRST = "memories"
+"""The migration that every store begins with."""
+
 _HERE = Path(__file__).parent
 _LOCK = 0x52656D6974
 """The number of the lock that one `remit init` at a time holds: "Remit"."""
@@ -31,11 +34,22 @@ _LOCK = 0x52656D6974
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What was done: the migrations that were carried out; and what a DBA must run because this login may not, if anything."""
+    """What was done: the migrations that were carried out; and what a DBA must run because this login may not, if anything.
+
+    `usable` says whether this login can open the store now: it may become the restricted role, or is it where that logs in itself.
+    """
 
     migrations: tuple[str, ...]
     for_dba: str
+    usable: bool = True
 
+    @property
+    def new(self) -> bool:
+        """Whether there was no store before."""
+        return FIRST in self.migrations
+
+
+_NO_OWNER = "This login may not do all of it: use one that may create in the database and owns all that is in its schema remit."
 
 _BROKEN = """
     SELECT x.relname FROM pg_index AS i JOIN pg_class AS x ON x.oid = i.indexrelid
@@ -74,8 +88,9 @@ def _made(dsn: str, settings: Postgres, signature: str, semantic_dimensions: int
         making.indexes()
         making.vectors(semantic_dimensions)
         making.authority()
+        usable = making.usable()
         db.commit()
-    return Made(migrations=done, for_dba="\n".join(for_dba))
+    return Made(migrations=done, for_dba="\n".join(for_dba), usable=usable)
 
 
 class _Making:
@@ -148,6 +163,12 @@ class _Making:
             self._db.execute(sql.SQL("SET LOCAL remit.role = {}").format(sql.Literal(self._settings.role)))
             self._script(grant)
 
+    def usable(self) -> bool:
+        """Whether this login can open the store now."""
+        if self._settings.profile == "cluster":
+            return bool(self._one("SELECT current_user = %s", self._settings.role))
+        return self._there() and self._member()
+
     def _there(self) -> bool:
         return bool(self._one("SELECT count(*) FROM pg_roles WHERE rolname = %s", self._settings.role))
 
@@ -184,4 +205,6 @@ def _told_plainly() -> Iterator[None]:
     except psycopg.Error as error:
         if error.sqlstate is None:
             raise failures.not_connected(str(error)) from None
+        if error.sqlstate == failures.NO_RIGHT:
+            raise StorageUnavailable(f"{_NO_OWNER} Nothing was changed.") from None
         raise StorageUnavailable(f"{failures.told(error.sqlstate).fact} Nothing was changed.") from None

@@ -1388,6 +1388,10 @@ SELECT json_build_object(
         FROM current_setting('client_connection_check_interval', true) AS w(every)
     ),
     'row security', current_setting('row_security'),
+    'rows and indexes', CASE
+        WHEN pg_has_role(session_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = 'remit.tenant'::regclass), 'USAGE')
+        THEN 'compared in every org' ELSE 'not compared: only an owner''s DSN may'
+    END,
     'policies', (SELECT count(*)::text FROM pg_catalog.pg_policies WHERE schemaname = 'remit'),
     'indexes', (SELECT count(*)::text FROM pg_catalog.pg_indexes WHERE schemaname = 'remit'),
     'autovacuum', current_setting('autovacuum'),
