@@ -1,20 +1,16 @@
-"""What a recall is measured against: the same candidates by hand-written SQL, by somebody who knows the tables; and plans of statements."""
+"""What a recall is measured against: the same candidates by hand-written SQL, by somebody who knows the tables."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import psycopg
 from postgres_made import LANES, WordSums
-from psycopg import sql
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.embedding.local import LocalHash
-from remit.pipeline.storage.postgres import statements
 from remit.pipeline.storage.postgres.rows import word_key
 
 ROLE = "remit_app"
@@ -81,48 +77,6 @@ async def everybody(dsn: str, orgs: Sequence[str], dimensions: int) -> AsyncIter
     finally:
         for hand in hands.values():
             await hand.close()
-
-
-SEARCHING = (
-    "reached_of_granted",
-    "in_their_time",
-    "find_words",
-    "dead",
-    "whole_{lane}",
-    "nearest_{lane}",
-    "approximate_{lane}",
-    "outlines",
-    "read",
-)
-"""The statements of a recall."""
-
-_READING = "plan_cache_mode = force_generic_plan", "enable_seqscan = off"
-
-
-async def plans(dsn: str, dimensions: int) -> dict[str, str]:
-    """The plan of each statement of a recall, whatever it is asked for, as the restricted role, with row security."""
-    import remit.pipeline.storage.postgres as here
-
-    known = statements.load(Path(here.__file__).parent / "queries.sql")
-    found = {}
-    async with await psycopg.AsyncConnection.connect(dsn) as connection:
-        for name in (name.format(lane=LANES[dimensions].value) for name in SEARCHING):
-            async with connection.transaction(force_rollback=True):
-                await connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(ROLE)))
-                for setting in (*_READING, *(("enable_sort = off",) if name.startswith("approximate") else ())):
-                    await connection.execute(f"SET LOCAL {setting}".encode())
-                lines = await (await connection.execute(b"EXPLAIN (GENERIC_PLAN) " + known[name].sql)).fetchall()
-                found[name] = "\n".join(line for (line,) in lines)
-    return found
-
-
-def in_short(plan: str) -> str:
-    """What a plan scans, and how: one line."""
-    scans = re.findall(
-        r"((?:Index Only|Index|Bitmap Heap|Bitmap Index|Seq|Function) Scan)(?: Backward)?(?: using (\w+))? on (?:remit\.)?(\w+)", plan
-    )
-    told = (f"{kind} {index or table}" for kind, index, table in scans if not (kind == "Function Scan" and not index))
-    return ", ".join(dict.fromkeys(told))
 
 
 async def versions(dsn: str) -> dict[str, str]:

@@ -10,11 +10,13 @@ from typing import Any
 import anyio
 from corpus import questions
 from figures import WHOLE, percentile, ratio, row
-from postgres_by_hand import LIMIT, everybody, in_short, plans, versions
+from postgres_by_hand import LIMIT, everybody, versions
 from postgres_curves import as_foreign_rows_grow, as_own_rows_grow
-from postgres_made import embedders, made, serving
+from postgres_made import LANES, embedders, made, serving
 
 from remit.pipeline import Engine, Principal, Request, open_engine
+from remit.pipeline.storage.store import Plan
+from remit.stages.evidence import Lane
 
 ORGS, ROWS = 200, 500
 IN_FLIGHT = 8
@@ -53,8 +55,9 @@ async def _measured(dsn: str, dimensions: int) -> Rows:
         await _in_turn(warming, whole, by_hand)
         runs = [await _in_turn(asked, whole, by_hand) for _ in range(TIMES)]
         stages = await _stages(engine, asked)
+        plans = _plans(await engine.store.plans(), LANES[dimensions])
         crowds = [(await _rate(asked, whole), await _rate(asked, by_hand)) for _ in range(TIMES)]
-    return [*_of_one(runs), *_of_many(crowds), {"name": "stages, p50 ms: " + _listed(stages)}, *_plans(await plans(dsn, dimensions))]
+    return [*_of_one(runs), *_of_many(crowds), {"name": "stages, p50 ms: " + _listed(stages)}, *plans]
 
 
 def _recalls(engine: Engine) -> Ask:
@@ -126,5 +129,11 @@ def _spread(values: Sequence[float]) -> str:
     return f"{min(values):.2f}-{max(values):.2f}"
 
 
-def _plans(found: Mapping[str, str]) -> Rows:
-    return [{"name": name, "plan": in_short(plan), WHOLE: plan} for name, plan in found.items()]
+def _plans(found: Sequence[Plan], lane: Lane) -> Rows:
+    """Of the statements of a search, those that look at vectors of this length, and those that look at none."""
+    others = tuple(f"_{other}" for other in Lane if other is not lane)
+    return [
+        {"name": plan.statement, "plan": ", ".join(f"{each.table} by {each.index or 'nothing'}" for each in plan.scans), WHOLE: plan.text}
+        for plan in found
+        if not plan.statement.removesuffix("_of_org").endswith(others)
+    ]

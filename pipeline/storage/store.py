@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
@@ -43,6 +44,34 @@ class Fault:
     code: str
     detail: str
     fix: str
+
+
+class Bound(StrEnum):
+    """What keeps a scan within the org: the index leads to its rows alone, or to one row by a key that a row of it gave, or the org of each
+    row is looked at; else nothing does."""
+
+    INDEX = "index"
+    KEY = "key"
+    ROW = "row"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """A table that a statement looks at, by which index (None: all of it), and what keeps that within the org."""
+
+    table: str
+    index: str | None
+    within: Bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How the database goes about one statement of a search, whatever it is asked: what it scans, and all that it tells of it."""
+
+    statement: str
+    scans: tuple[Scan, ...]
+    text: str
 
 
 class Store(Finder, Reader, Protocol):
@@ -114,7 +143,7 @@ class Store(Finder, Reader, Protocol):
         ...
 
     async def coverage(self, space: str, access: Access) -> tuple[int, int]:
-        """How many standing passages in reach have a vector of this space, and how many there are."""
+        """How many standing passages in reach have a vector of this space, or nothing to embed, and how many there are."""
         ...
 
     async def lend_passages(self, space: str, after: int, most: int, until: datetime, access: Access) -> Lent:
@@ -129,8 +158,8 @@ class Store(Finder, Reader, Protocol):
     async def keep_vectors(self, space: str, vectors: Mapping[int, NDArray[np.float32] | None], access: Access) -> int:
         """Gives lent passages their vectors of a space, by key, and tells how many were kept; durable when it returns.
 
-        What is None or has no direction, what was replaced, withdrawn, forgotten or is out of reach by now, and what has such a vector
-        already is left as it is. Nobody has any of them on loan after that.
+        `NOTHING` is kept for what has nothing to embed. What is None or has no direction, what was replaced, withdrawn, forgotten or is
+        out of reach by now, and what has such a vector already is left as it is. Nobody has any of them on loan after that.
         """
         ...
 
@@ -169,6 +198,13 @@ class Store(Finder, Reader, Protocol):
         ...
 
     async def capabilities(self) -> Capabilities: ...
+
+    async def plans(self) -> Sequence[Plan]:
+        """The plans of the statements of a search, asked on behalf of an org that is made up: no content, no value and no count is in them.
+
+        Empty where a store plans nothing.
+        """
+        ...
 
     async def faults(self) -> Sequence[Fault]:
         """What is wrong with the store as it stands: broken indexes, rows and indexes that disagree, another analyser's words."""

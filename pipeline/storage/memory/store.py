@@ -15,7 +15,7 @@ from remit.pipeline.storage.entry import ALIAS, Change, Dropped, Entry, Forgetti
 from remit.pipeline.storage.memory.finding import Indexed, Kept, find
 from remit.pipeline.storage.memory.life import Life
 from remit.pipeline.storage.memory.loans import Loans
-from remit.pipeline.storage.store import Capabilities, Fault
+from remit.pipeline.storage.store import Capabilities, Fault, Plan
 from remit.stages.access import Access, Approval
 from remit.stages.evidence import Memory, MemoryId, Outline, PassageId
 from remit.stages.ports import Found, Wanted
@@ -149,6 +149,9 @@ class MemoryStore:
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(facts={"store": "memory", "analyser": self._signature})
+
+    async def plans(self) -> Sequence[Plan]:
+        return []
 
     async def faults(self) -> Sequence[Fault]:
         return []

@@ -17,14 +17,14 @@ from remit.pipeline.config import Postgres
 from remit.pipeline.errors import ConfigError, StorageUnavailable, UnsafeStorage
 from remit.pipeline.storage import migrations
 from remit.pipeline.storage.entry import Change, Dropped, Entry, Forgetting, Forgotten, Lent, Receipt, Whole
-from remit.pipeline.storage.postgres import checking, finding, living, loans, reading, statements, writing
+from remit.pipeline.storage.postgres import checking, finding, living, loans, plans, reading, statements, writing
 from remit.pipeline.storage.postgres.desk import Desk
 from remit.pipeline.storage.postgres.identity import NOBODY, Identity, as_granted
 from remit.pipeline.storage.postgres.line import Line, address_of, connected
 from remit.pipeline.storage.postgres.making import IDENTITY, SIGNATURE
 from remit.pipeline.storage.postgres.pool import Pool
 from remit.pipeline.storage.postgres.shelves import Remembered
-from remit.pipeline.storage.store import Capabilities, Fault
+from remit.pipeline.storage.store import Capabilities, Fault, Plan
 from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, Outline, PassageId
 from remit.stages.ports import Found, Wanted
@@ -175,6 +175,9 @@ class PostgresStore:
 
     async def capabilities(self) -> Capabilities:
         return await checking.capabilities(self._desk)
+
+    async def plans(self) -> Sequence[Plan]:
+        return await plans.plans(self._desk)
 
     async def faults(self) -> Sequence[Fault]:
         return await checking.faults(self._desk, self._signature)

@@ -17,14 +17,14 @@ from remit.pipeline.config import Sqlite
 from remit.pipeline.errors import StorageUnavailable
 from remit.pipeline.storage import held
 from remit.pipeline.storage.entry import Change, Dropped, Entry, Forgetting, Forgotten, Lent, Receipt, Whole
-from remit.pipeline.storage.sqlite import checking, finding, reading
+from remit.pipeline.storage.sqlite import checking, finding, plans, reading
 from remit.pipeline.storage.sqlite.line import OutOfTime, emptied_log, rows, value, writing
 from remit.pipeline.storage.sqlite.living import Living
 from remit.pipeline.storage.sqlite.loans import Loans
 from remit.pipeline.storage.sqlite.opening import Opened, opened
 from remit.pipeline.storage.sqlite.shelves import still
 from remit.pipeline.storage.sqlite.writing import Writing
-from remit.pipeline.storage.store import Capabilities, Fault
+from remit.pipeline.storage.store import Capabilities, Fault, Plan
 from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, Outline, PassageId
 from remit.stages.ports import Found, Wanted
@@ -121,6 +121,7 @@ class SqliteStore:
     async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
         def work(db: apsw.Connection) -> list[Receipt]:
             write, held = Writing(db, self._sql, access.org), still(db, self._sql, access)
+            write.expect(entry.record.id for entry in entries)
             receipts = [write.put(entry, held) for entry in entries]
             write.finish()
             return receipts
@@ -154,6 +155,7 @@ class SqliteStore:
     async def imported(self, wholes: Sequence[Whole], access: Access) -> list[Receipt]:
         def work(db: apsw.Connection) -> list[Receipt]:
             life, held = Living(db, self._sql, access.org), still(db, self._sql, access)
+            life.expect(each.entry.record.id for each in wholes)
             receipts = [life.imported(each, held) for each in wholes]
             life.finish()
             return receipts
@@ -195,6 +197,9 @@ class SqliteStore:
         vectors = version("sqlite-vec") if self._means.no_vectors is None else "not loaded"
         fix = "install the sqlite-vec package for this Python, or set embedding.provider to none"
         return Capabilities(vectors=self._means.no_vectors, fix=fix, facts={**facts, "sqlite_vec": vectors})
+
+    async def plans(self) -> Sequence[Plan]:
+        return await self._read(lambda db: plans.plans(db, self._sql))
 
     async def faults(self) -> Sequence[Fault]:
         return await self._writer.run(lambda db: checking.faults(db, self._sql, self._signature))
