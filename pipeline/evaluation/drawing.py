@@ -1,81 +1,100 @@
-"""Drawing: the pictures of a report as inline SVG, made of numbers and escaped text and nothing else."""
+"""Drawing: the pictures of a report as inline SVG, made of numbers and escaped text and nothing else. Each says in words what it shows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from math import log10, sqrt
+from math import floor, log10
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 340, 190, 40, 34
+from remit.pipeline.evaluation.markup import Markup
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 340, 200, 34, 22, 20, 38
+BINS = 12
 
 
-def bar(share: float) -> str:
-    """A horizontal bar for a share 0…1, in the colour of how good it is."""
+def bar(share: float) -> Markup:
+    """A horizontal bar for a share 0…1, in the colour of how good it is. The number stands beside it."""
     kind = "good" if share >= 0.9 else "fair" if share >= 0.6 else "poor"
-    return '<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none"><rect class="track" width="100" height="6" rx="3"/>' + (
-        f'<rect class="{kind}" width="{100 * share:.1f}" height="6" rx="3"/></svg>'
-    )
+    track, filled = '<rect class="track" width="100" height="6"/>', f'<rect class="{kind}" width="{100 * share:.1f}" height="6"/>'
+    return Markup(f'<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">{track}{filled}</svg>')
 
 
-def funnel(stages: Sequence[Mapping[str, object]]) -> str:
-    """What came into each stage and what went on, as bars that narrow: widths go by square roots, the paler part was let go."""
-    counts = [(str(each["stage"]), _whole(each["received"]), _whole(each["returned"])) for each in stages]
-    most = sqrt(max((received for _, received, _ in counts), default=0)) or 1.0
-    rows = []
-    for place, (name, received, returned) in enumerate(counts):
-        top, whole, kept = place * 46, 520 * sqrt(received) / most, 520 * sqrt(returned) / most
-        rows.append(
-            f'<text x="0" y="{top + 25}" class="name">{escape(name)}</text>'
-            f'<rect class="gone" x="{90 + (520 - whole) / 2:.1f}" y="{top + 6}" width="{whole:.1f}" height="28" rx="4"/>'
-            f'<rect class="kept" x="{90 + (520 - kept) / 2:.1f}" y="{top + 6}" width="{kept:.1f}" height="28" rx="4"/>'
-            f'<text x="630" y="{top + 25}">{received:,} → {returned:,}</text>'
-        )
-    return f'<svg class="funnel" viewBox="0 0 760 {46 * len(counts)}" role="img">{"".join(rows)}</svg>'
-
-
-def curve(points: Sequence[Sequence[float]], label: str) -> str:
-    """Recall against a budget on a logarithmic scale, every point marked with its value."""
+def curve(points: Sequence[Sequence[float]], label: str) -> Markup:
+    """Recall against a budget on a logarithmic scale, every point marked with its value. The scale of recall begins where the curve
+    does, in tenths, and says so."""
     if not points:
-        return ""
+        return Markup("")
     first, last = log10(max(1, points[0][0])), log10(max(1, points[-1][0]))
-    across, up = WIDTH - LEFT - 14, HEIGHT - BOTTOM - 16
+    across, up = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    lowest = max(0, floor(10 * min(recall for _, recall in points) - 0.5)) / 10
     places = [
-        (LEFT + across * ((log10(max(1, budget)) - first) / ((last - first) or 1)), 16 + up * (1 - recall), budget, recall)
+        (
+            LEFT + across * ((log10(max(1, budget)) - first) / ((last - first) or 1)),
+            TOP + up * (1 - recall) / (1 - lowest),
+            budget,
+            recall,
+        )
         for budget, recall in points
     ]
-    grid = "".join(
-        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - 14}" y1="{16 + up * (1 - level):.1f}" y2="{16 + up * (1 - level):.1f}"/>'
-        f'<text class="tick" x="{LEFT - 6}" y="{20 + up * (1 - level):.1f}" text-anchor="end">{level:g}</text>'
-        for level in (0, 0.25, 0.5, 0.75, 1)
-    )
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in places)
     marks = "".join(
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2"><title>{budget:g}: {recall:.3f}</title></circle>'
-        f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">{budget:g}</text>'
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.4"><title>{budget:g}: {recall:.3f}</title></circle>'
+        f'<text class="value" x="{x + 5:.1f}" y="{y + 15:.1f}" text-anchor="middle">{recall:.2f}</text>'
+        f'<text class="tick" x="{x:.1f}" y="{TOP + up + 15}" text-anchor="middle">{budget:g}</text>'
         for x, y, budget, recall in places
     )
-    axis = f'<text class="axis" x="{LEFT + across / 2:.0f}" y="{HEIGHT - 2}" text-anchor="middle">{escape(label)}</text>'
-    return f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{grid}<polyline points="{line}"/>{marks}{axis}</svg>'
+    axis = f'<text class="axis" x="{LEFT + across / 2:.0f}" y="{HEIGHT - 4}" text-anchor="middle">{escape(label)}</text>'
+    told = f"Recall by {label}: " + ", ".join(f"{budget:g} {recall:.3f}" for budget, recall in points)
+    return _picture(HEIGHT, told, f'{_grid(up, lowest)}<polyline points="{line}"/>{marks}{axis}')
 
 
-def histogram(values: Sequence[float], unit: str) -> str:
-    """How often values of each size occur, in bins that grow by half each."""
-    if not values:
-        return ""
-    edges = [min(values) or 0.01]
-    while edges[-1] < max(values):
-        edges.append(edges[-1] * 1.5)
-    counts = [sum(low < value <= high for value in values) for low, high in zip([0.0, *edges], edges, strict=False)]
-    most, wide = max(counts), (WIDTH - 20) / len(counts)
-    bars = "".join(
-        f'<rect class="kept" x="{10 + place * wide:.1f}" y="{16 + 120 * (1 - count / most):.1f}" width="{max(1.0, wide - 3):.1f}" '
-        f'height="{120 * count / most:.1f}" rx="2"><title>up to {edge:.1f} {escape(unit)}: {count}</title></rect>'
-        f'<text class="tick" x="{10 + (place + 0.5) * wide:.1f}" y="150" text-anchor="middle">{edge:.1f}</text>'
-        for place, (edge, count) in enumerate(zip(edges, counts, strict=True))
+def _grid(up: int, lowest: float) -> str:
+    return "".join(
+        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{TOP + up * (1 - part):.1f}" y2="{TOP + up * (1 - part):.1f}"/>'
+        f'<text class="tick" x="{LEFT - 7}" y="{TOP + 4 + up * (1 - part):.1f}" text-anchor="end">{lowest + (1 - lowest) * part:.3g}</text>'
+        for part in (0, 0.5, 1)
     )
-    axis = f'<text class="axis" x="{WIDTH / 2}" y="167" text-anchor="middle">{escape(unit)}</text>'
-    return f'<svg class="curve" viewBox="0 0 {WIDTH} 170" role="img">{bars}{axis}</svg>'
 
 
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def histogram(values: Sequence[float], unit: str) -> Markup:
+    """How often values of each size occur, in bins that grow by the same factor each."""
+    if not values:
+        return Markup("")
+    low, high = max(min(values), 0.01), max(*values, 0.011)
+    factor = (high / low) ** (1 / BINS) or 1.0
+    edges = [low * factor ** (place + 1) for place in range(BINS)]
+    counts = [0] * BINS
+    for value in values:
+        counts[next((place for place, edge in enumerate(edges) if value <= edge * 1.000001), BINS - 1)] += 1
+    most, wide = max(counts), (WIDTH - 20) / BINS
+    binned = enumerate(zip(edges, counts, strict=True))
+    bars = "".join(_bin(10 + place * wide, wide - 3, count, most, edge, unit) for place, (edge, count) in binned)
+    axis = (
+        f'<text class="axis" x="{WIDTH / 2}" y="167" text-anchor="middle">{escape(unit)} of a recall, and how many took up to that</text>'
+    )
+    return _picture(172, f"{len(values)} recalls, from {min(values):.3g} to {max(values):.3g} {unit}", bars + axis)
+
+
+def _bin(x: float, wide: float, count: int, most: int, edge: float, unit: str) -> str:
+    top, middle = 18 + 116 * (1 - count / most), x + wide / 2
+    told = f'<text class="value" x="{middle:.1f}" y="{top - 4:.1f}" text-anchor="middle">{count}</text>' if count else ""
+    return (
+        f'<rect class="kept" x="{x:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{134 - top:.1f}">'
+        f"<title>up to {edge:.3g} {escape(unit)}: {count}</title></rect>{told}"
+        f'<text class="tick" x="{middle:.1f}" y="149" text-anchor="middle">{edge:.2g}</text>'
+    )
+
+
+def interval(low: float, difference: float, high: float, most: float) -> Markup:
+    """Where a mean difference lies, on a line whose middle is no difference and whose ends are `most` away from it."""
+    left, at, right = (100 + 96 * value / (most or 1.0) for value in (low, difference, high))
+    kind = "good" if low > 0 else "poor" if high < 0 else "even"
+    return Markup(
+        '<svg class="interval" viewBox="0 0 200 16" aria-hidden="true"><line class="grid" x1="4" x2="196" y1="8" y2="8"/>'
+        f'<line class="grid" x1="100" x2="100" y1="1" y2="15"/><line class="{kind}" x1="{left:.1f}" x2="{right:.1f}" y1="8" y2="8"/>'
+        f'<circle class="{kind}" cx="{at:.1f}" cy="8" r="4"/></svg>'
+    )
+
+
+def _picture(height: int, told: str, inside: str) -> Markup:
+    return Markup(f'<svg class="picture" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(told)}">{inside}</svg>')

@@ -44,7 +44,7 @@ async def evaluated(
         canaries = await _canaries(engine, case, records, ours, seen)
         asked.append(await _asked(engine, watched, heard, case, canaries, k, ears))
         told(number)
-    return Evaluation(asked=tuple(asked), k=k, facts=(await engine.doctor()).facts)
+    return Evaluation(asked=tuple(asked), k=k, facts=(await engine.doctor()).facts, plans=tuple(await engine.store.plans()))
 
 
 async def own_words(config: Config, ears: Ears) -> frozenset[str]:
@@ -97,6 +97,7 @@ async def _asked(engine: Engine, watched: Engine, heard: Heard, case: Case, cana
         lost=lost,
         exposure=_exposed(case, answer, error, heard, overheard, canaries, found),
         seconds=seconds,
+        checks=heard.checks,
         readable=sum(canaries.readable.values()),
     )
 

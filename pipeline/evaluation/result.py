@@ -8,6 +8,7 @@ from typing import Any
 from remit.pipeline.evaluation.curves import Curve
 from remit.pipeline.evaluation.mutations import Finding
 from remit.pipeline.evaluation.runs import Asked, Evaluation, Lost
+from remit.pipeline.storage.store import Bound, Plan
 
 
 def result_of(
@@ -25,7 +26,9 @@ def result_of(
         "lost": [_lost(each) for each in evaluation.lost()],
         "latency": evaluation.latency(),
         "tokens": evaluation.tokens(),
+        "work": evaluation.work(),
         "route": evaluation.route(),
+        "plans": [_plan(each) for each in evaluation.plans],
         "funnel": evaluation.funnel(),
     }
     if curves is not None:
@@ -42,6 +45,17 @@ def result_of(
 def figures_of(result: Mapping[str, Any]) -> dict[str, dict[str, float | None]]:
     """Case → its figures, out of a result; cases are told apart by name."""
     return {each["name"]: each["measures"] for each in result["each"]}
+
+
+def loose(result: Mapping[str, Any]) -> list[str]:
+    """The statements with a scan that goes by no index, or that nothing keeps within an org."""
+    scans = [(plan["statement"], scan) for plan in result["plans"] for scan in plan["scans"]]
+    return list(dict.fromkeys(name for name, scan in scans if scan["index"] is None or scan["within"] == Bound.NOTHING))
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    scans = [{"table": each.table, "index": each.index, "within": each.within.value} for each in plan.scans]
+    return {"statement": plan.statement, "scans": scans, "text": plan.text}
 
 
 def _lost(lost: Lost) -> dict[str, Any]:
@@ -70,4 +84,6 @@ def _case(asked: Asked) -> dict[str, Any]:
         "mustNot": sorted(set(asked.found) & set(asked.case.must_not)),
         "exposure": dict(asked.exposure),
         "ms": asked.seconds * 1000,
+        "tokens": asked.answer.meta["context"]["tokens"] if asked.answer else None,
+        "checked": asked.checks.verdicts.total(),
     }

@@ -10,6 +10,8 @@ from typing import Any
 from remit.pipeline.envelope import Answer
 from remit.pipeline.evaluation.gold import Case
 from remit.pipeline.evaluation.measures import MEASURES, distribution, mean_of, right_and_wrong
+from remit.pipeline.evaluation.taps import Checks
+from remit.pipeline.storage.store import Plan
 from remit.stages.report import StageName
 
 BOUNDARIES = ("candidates", "embedderInput", "rerankerInput", "logs", "spans", "packedText", "errors", "counts")
@@ -41,16 +43,23 @@ class Asked:
     lost: tuple[Lost, ...]
     exposure: Mapping[str, int]
     seconds: float
+    checks: Checks
     readable: int
+
+    def returned_by(self, stage: StageName) -> list[int]:
+        """How many came out of a stage, all rounds together; nothing for a recall that failed."""
+        entries = self.answer.meta["stages"] if self.answer else ()
+        return [sum(entry["returned"] for entry in entries if entry["stage"] == stage)] if entries else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """A whole run. `facts` is what the store tells of itself, and so of the plans it can make."""
+    """A whole run. `facts` is what the store tells of itself, `plans` how it goes about the statements of a search."""
 
     asked: tuple[Asked, ...]
     k: int
     facts: Mapping[str, str]
+    plans: tuple[Plan, ...] = ()
 
     def measures(self) -> dict[str, float | None]:
         return {name: mean_of([each.measures[name] for each in self.asked]) for name in MEASURES}
@@ -84,6 +93,22 @@ class Evaluation:
 
     def tokens(self) -> dict[str, float]:
         return distribution([float(each.answer.meta["context"]["tokens"]) for each in self.asked if each.answer])
+
+    def work(self) -> dict[str, Any]:
+        """Of each case: how many candidates were left after each stage, how many memories were looked at again at their sources, in how
+        many looks, and for how long; and what all of these turned out to be."""
+        verdicts = sum((each.checks.verdicts for each in self.asked), Counter[str]())
+        return {
+            "candidates": {
+                stage.value: distribution([float(count) for each in self.asked for count in each.returned_by(stage)]) for stage in StageName
+            },
+            "checks": {
+                "memories": distribution([float(each.checks.verdicts.total()) for each in self.asked]),
+                "looks": distribution([float(each.checks.looks) for each in self.asked]),
+                "ms": distribution([each.checks.seconds * 1000 for each in self.asked]),
+                "verdicts": dict(verdicts.most_common()),
+            },
+        }
 
     def funnel(self) -> list[dict[str, Any]]:
         """Per stage, all cases together: what it received, returned and let go, for which reasons."""
@@ -119,7 +144,7 @@ class Evaluation:
             "routes": {name: dict(said) for name, said in sorted(routes.items())},
             "degraded": dict(degraded.most_common()),
             "spaces": spaces,
-            "plan": dict(self.facts),
+            "store": dict(self.facts),
         }
 
 

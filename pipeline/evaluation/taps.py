@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +16,33 @@ from remit.pipeline.engine import Engine
 from remit.pipeline.outbound import Outbound
 from remit.pipeline.reranking import Rerankers
 from remit.stages.access import Access
-from remit.stages.evidence import Outline
-from remit.stages.ports import Embedder, Finder, Found, Reranker, Wanted
+from remit.stages.evidence import Memory, MemoryId, Outline, Reused, Verdict
+from remit.stages.ports import Checker, Embedder, Finder, Found, Reranker, Wanted
+
+
+@dataclass(slots=True)
+class Checks:
+    """The work of looking at sources again: in how many looks side by side, what each memory turned out to be, and how long it took."""
+
+    looks: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
 class Heard:
-    """Of one recall: ids of the candidates that the store gave, and the texts given to embedders and rerankers."""
+    """Of one recall: ids of the candidates that the store gave, the texts given to embedders and rerankers, and the source checks."""
 
     candidates: set[str] = field(default_factory=set)
     embedded: list[str] = field(default_factory=list)
     reranked: list[str] = field(default_factory=list)
+    checks: Checks = field(default_factory=Checks)
 
     def clear(self) -> None:
         self.candidates.clear()
         self.embedded.clear()
         self.reranked.clear()
+        self.checks = Checks()
 
 
 class TappedFinder(Finder):
@@ -70,6 +83,29 @@ class TappedReranker(Reranker):
         return await self._inner.scores(question, passages)
 
 
+class TappedChecker(Checker):
+    def __init__(self, inner: Checker, heard: Heard) -> None:
+        self._inner, self._heard = inner, heard
+
+    async def still_true(self, memories: Sequence[Memory], access: Access) -> Mapping[MemoryId, Verdict | Reused]:
+        checks, began = self._heard.checks, perf_counter()
+        checks.looks += 1
+        answers: Mapping[MemoryId, Verdict | Reused] = {}
+        try:
+            answers = await self._inner.still_true(memories, access)
+        finally:
+            checks.seconds += perf_counter() - began
+            checks.verdicts.update(_told(answers.get(memory.id)) for memory in memories)
+        return answers
+
+
+def _told(answer: Verdict | Reused | None) -> str:
+    """What came of looking at one memory; what was used again of an earlier look counts apart, for it was no work."""
+    if isinstance(answer, Reused):
+        return "reused"
+    return (answer or Verdict.UNVERIFIED).value
+
+
 class TappedStreams(Streams):
     """The same streams; what embeds questions is heard."""
 
@@ -99,6 +135,7 @@ def tapped(engine: Engine) -> tuple[Engine, Heard]:
     taps = replace(
         kit,
         finder=TappedFinder(kit.finder, heard),
+        checker=TappedChecker(kit.checker, heard),
         streams=TappedStreams(kit.streams, heard),
         rerankers=TappedRerankers(kit.rerankers, heard, kit.streams.outbound),
     )

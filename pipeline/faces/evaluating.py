@@ -27,7 +27,7 @@ from remit.pipeline.evaluation.harness import evaluated
 from remit.pipeline.evaluation.measures import MEASURES, moved
 from remit.pipeline.evaluation.mutations import copied, mutated
 from remit.pipeline.evaluation.report import report_of
-from remit.pipeline.evaluation.result import figures_of, result_of
+from remit.pipeline.evaluation.result import figures_of, loose, result_of
 from remit.pipeline.faces.host import Host, json_file
 from remit.pipeline.faces.telemetry import ears
 from remit.pipeline.faces.wire import item_from, request_from
@@ -211,7 +211,20 @@ def show_result(console: Console, result: Mapping[str, Any]) -> None:
             style="dim",
         )
     )
+    _show_work(console, result)
     console.print(Text(f"p50 {latency['p50']:.1f}, p95 {latency['p95']:.1f}, p99 {latency['p99']:.1f} ms", style="dim"))
+
+
+def _show_work(console: Console, result: Mapping[str, Any]) -> None:
+    """How much went through the stages in the mean, and whether all that the store scans is within the org that asks."""
+    work, scans = result["work"], sum(len(plan["scans"]) for plan in result["plans"])
+    candidates = ", ".join(f"{spread['mean']:.1f} after {stage}" for stage, spread in work["candidates"].items())
+    checks = work["checks"]["memories"]["mean"]
+    console.print(Text(f"candidates of a case: {candidates}; {checks:.1f} looked at again at their sources", style="dim"))
+    if astray := loose(result):
+        console.print(Text(f"plans: not kept within an org: {', '.join(astray)}", style="bold red"))
+    elif scans:
+        console.print(Text(f"plans: all {scans} scans go by an index, and within the org that asks", style="dim"))
 
 
 def _show_exposure(console: Console, result: Mapping[str, Any]) -> None:

@@ -45,6 +45,10 @@ def test_a_result_has_the_measures_the_exposure_what_was_lost_and_the_time(eval_
     assert result["lost"][0]["budget"]["items"] == 500
     assert result["latency"]["count"] == 3
     assert result["route"]["routes"]["lexical"] == {"ran": 3}
+    assert result["latency"]["byReadable"].keys() == {"≤     100"}
+    assert result["work"]["candidates"]["generate"]["count"] == 3
+    assert result["work"]["checks"]["verdicts"] == {"fresh": 2}
+    assert {scan["within"] for plan in result["plans"] for scan in plan["scans"]} == {"index", "key"}
 
 
 def test_the_hosts_own_store_is_asked_when_no_other_is_named(eval_: Remit, remit: Remit) -> None:
@@ -59,6 +63,7 @@ def test_a_person_sees_a_table_and_what_was_lost(eval_: Remit) -> None:
     for word in ("nDCG@10", "0.750", "exposed: nothing, at 8 boundaries", "fact:lamp", "no_common_word"):
         assert word in told.out
     assert told.out.count("\nholds ") == 5
+    assert "within the org that asks" in told.out
 
 
 def test_a_half_and_a_k_can_be_chosen(eval_: Remit) -> None:
