@@ -115,6 +115,15 @@ CATALOGUES = {
         asking=APP,
         showing="SELECT remit.all_orgs()",
     ),
+    "a stranger's function in place of one of ours": Hazard(
+        breaking="GRANT CREATE ON SCHEMA public TO PUBLIC; "
+        "CREATE FUNCTION public.as_other(text, bigint) RETURNS text LANGUAGE sql AS $$ SELECT set_config('app.org', 'other', true) $$; "
+        "CREATE OPERATOR public.|| (LEFTARG = text, RIGHTARG = bigint, FUNCTION = public.as_other)",
+        told="everybody may make functions in the schema public",
+        asking=APP,
+        showing="SELECT org FROM (SELECT 'ours'::text || 1::bigint OFFSET 0) AS s(said) CROSS JOIN LATERAL (SELECT org FROM remit.memory "
+        "WHERE said IS NOT NULL OFFSET 0) AS m",
+    ),
 }
 
 
@@ -241,6 +250,20 @@ async def test_a_new_connection_looks_anew_however_short_ago_another_one_looked(
         _do(database, f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{OWNER}'")  # noqa: S608 - our own name
 
         with pytest.raises(UnsafeStorage, match="policies of memory"):
+            await store.find(wanting("red"), EVERYTHING)
+
+
+async def test_a_function_of_a_stranger_cannot_hide_that_it_is_there(database: str) -> None:
+    silencing = (
+        "GRANT CREATE ON SCHEMA public TO PUBLIC; "
+        "CREATE FUNCTION public.nothing(json, text) RETURNS json LANGUAGE sql AS 'SELECT NULL::json'; "
+        "CREATE AGGREGATE public.json_agg(text) (SFUNC = public.nothing, STYPE = json)"
+    )
+    async with await open_postgres(login(database, OWNER), replace(SETTINGS, safety_seconds=0), SIGNATURE) as store:
+        await store.find(wanting("red"), EVERYTHING)
+        _do(database, silencing)
+
+        with pytest.raises(UnsafeStorage, match="everybody may make functions"):
             await store.find(wanting("red"), EVERYTHING)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -25,6 +26,7 @@ from remit.pipeline.storage.postgres.identity import (
     confirmed,
     lock_of_grants,
     opening,
+    paths,
     scopes_as,
 )
 from remit.pipeline.storage.postgres.line import OUT_OF_TIME, ROLLBACK, Answers, Failure, Line
@@ -150,8 +152,11 @@ class Transaction:
             self._looking_since = now
             looks["hazards"] = desk.command("hazards", may_log_in=desk.settings.profile == "cluster")
             looks |= {name: desk.command(name) for name in ("changed_policies", "means")}
-        begin = opening(self._line, self._begin, self._identity, self._terms, max(0.001, seconds))
-        return [*(("", each) for each in begin), *self._grants(), *looks.items()]
+        # What looks for hazards must not find functions of strangers itself.
+        terms = self._terms if "hazards" not in looks else replace(self._terms, vectors_in=None)
+        begin = opening(self._line, self._begin, self._identity, terms, max(0.001, seconds))
+        after = [("", paths(self._terms))] if terms != self._terms else []
+        return [*(("", each) for each in begin), *self._grants(), *looks.items(), *after]
 
     def _grants(self) -> list[tuple[str, Command]]:
         """What looks up again what the actor is granted, where the store keeps that: for a moment as all of the org, which alone may.

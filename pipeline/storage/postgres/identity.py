@@ -95,11 +95,15 @@ def opening(line: Line, begin: str, identity: Identity, terms: Terms, seconds: f
         plain(begin),
         plain(f"SET LOCAL statement_timeout = {max(1, ceil(seconds * 1000))}"),
         *([plain(f'{BECOMING.decode()} "{terms.role}"')] if terms.role is not None else []),
-        plain(f"SET LOCAL search_path = {terms.path}"),
+        paths(terms),
         plain(f"SET LOCAL app.org = {line.literal(identity.org)}"),
         scopes_as(line, identity.scopes),
         *(_PLANNED_ONCE if begin == READING else []),
     ]
+
+
+def paths(terms: Terms) -> Command:
+    return plain(f"SET LOCAL search_path = {terms.path}")
 
 
 def lock_of_grants(org: str, actor: str) -> int:

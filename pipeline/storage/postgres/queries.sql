@@ -1350,6 +1350,15 @@ FROM (
     SELECT 'the function ' || f.proname || ' runs with the rights of its owner'
     FROM pg_catalog.pg_proc AS f JOIN pg_catalog.pg_namespace AS n ON n.oid = f.pronamespace
     WHERE n.nspname = 'remit' AND f.prosecdef
+    UNION ALL
+    SELECT CASE a.grantee WHEN 0 THEN 'everybody' ELSE 'the role ' || pg_get_userbyid(a.grantee) END
+        || ' may make functions in the schema ' || n.nspname || ', where those of pgvector are looked for'
+    FROM pg_catalog.pg_extension AS e
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
+    CROSS JOIN LATERAL aclexplode(n.nspacl) AS a
+    LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = a.grantee
+    WHERE e.extname = 'vector' AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND NOT coalesce(r.rolsuper, false)
+        AND a.grantee NOT IN (SELECT relowner FROM relations)
 ) AS h;
 
 -- changed_policies

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS remit.vector_local (
 -- Longer vectors, in half precision and inside the row, which makes comparing four times as fast as in a place of their own.
 DO $$
 BEGIN
-    EXECUTE format($table$
+    EXECUTE pg_catalog.format($table$
         CREATE TABLE IF NOT EXISTS remit.vector_semantic (
             org text COLLATE "C" NOT NULL,
             space text COLLATE "C" NOT NULL,
@@ -37,7 +37,7 @@ BEGIN
             embedding halfvec(%s) NOT NULL,
             PRIMARY KEY (org, space, source, shelf, passage)
         )
-    $table$, current_setting('remit.dimensions')::integer);
+    $table$, pg_catalog.current_setting('remit.dimensions')::integer);
     -- Said apart, since Postgres before 16 does not know it there.
     ALTER TABLE remit.vector_semantic ALTER COLUMN embedding SET STORAGE PLAIN;
 END
