@@ -272,7 +272,7 @@ class _Steps:
         together, first, found = self.kit.config.recall.fusion.together, recalled.generated[0], Counter[Lane]()
         for proposal in first.proposals:
             found[proposal.lane] += proposal.keys.size
-        if not together.goes_for(words, found):
+        if not together.goes_for(self.kit.streams.spaces().get(Lane.SEMANTIC), words, found):
             return {}
         best: dict[tuple[Lane, Source], float] = {}
         for hit in (hit for each in recalled.generated for hit in (*each.kept, *each.settled)):

@@ -29,20 +29,24 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """How votes count where words and a model both answer a question of at least `words` words with at least `hits` hits each.
+    """How votes count where words and a model of one of the `spaces` both answer a question of at least `words` words with at least `hits`
+    hits each. A space is known by how its name begins; how the similarities of any other model fall was not measured.
 
     A vote is multiplied by how strong the hit is beside the best of its lane, to the lane's `powers`. A model's is multiplied besides by
     what `model` says of the list of words: how strong that still is at `place`, the last where it is shorter, and whole from `flat` on.
     """
 
+    spaces: tuple[str, ...]
     words: Annotated[int, Ge(1)]
     hits: Annotated[int, Ge(1)]
     place: Annotated[int, Ge(1)]
     flat: Annotated[float, Ge(0)]
     powers: Weights
 
-    def goes_for(self, words: int, hits: Mapping[Lane, int]) -> bool:
-        """Whether there is enough of both to compare: of one word or a few hits, strengths tell nothing."""
+    def goes_for(self, space: str | None, words: int, hits: Mapping[Lane, int]) -> bool:
+        """Whether the model is known and there is enough of both to compare: of one word or a few hits, strengths tell nothing."""
+        if space is None or not space.startswith(self.spaces):
+            return False
         return words >= self.words and min(hits.get(Lane.SEMANTIC, 0), hits.get(Lane.LEXICAL, 0)) >= self.hits
 
     def model(self, left: float) -> float:
@@ -55,7 +59,7 @@ class Together:
         return own * self.model(left) if lane is Lane.SEMANTIC else own
 
 
-BY_PLACE = Together(words=1, hits=1, place=1, flat=0.0, powers=Weights(semantic=0.0, local=0.0, lexical=0.0))
+BY_PLACE = Together(spaces=(), words=1, hits=1, place=1, flat=0.0, powers=Weights(semantic=0.0, local=0.0, lexical=0.0))
 """Votes count by place and by nothing else."""
 
 

@@ -80,7 +80,10 @@ REGIMES: tuple[dict[str, Any], ...] = (
         "chunking": {"tokens": 24},
         "freshness": {"unverified": "mark"},
     },
-    {"recall": {"selection": {**LEVEL, "semantic": 0.1}}, "chunking": {"tokens": 32}},
+    {
+        "recall": {"selection": {**LEVEL, "semantic": 0.1}, "fusion": {"together": {"spaces": [""]}}},
+        "chunking": {"tokens": 32},
+    },
 )
 """As shipped; with a vector lane that speaks up in so small a memory; with equal votes and levelled boosts; and with a semantic stream."""
 

@@ -20,7 +20,7 @@ NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ROOM = Ceiling(items=10_000, seconds=60)
 OFF = load({"recall": {"boosts": {"docActive": 1.0, "factImportance": 1.0}}}).recall.boosts
 ONE = Weights(semantic=1.0, local=1.0, lexical=1.0)
-BY_STRENGTH = Fusion(k=60, rank_origin=0, weights=ONE, together=Together(words=1, hits=1, place=10, flat=0.5, powers=ONE))
+BY_STRENGTH = Fusion(k=60, rank_origin=0, weights=ONE, together=Together(spaces=("",), words=1, hits=1, place=10, flat=0.5, powers=ONE))
 ROUTES = {Lane.LOCAL: Route.LOCAL_EXACT, Lane.LEXICAL: Route.LEXICAL, Lane.SEMANTIC: Route.SEMANTIC_EXACT}
 
 

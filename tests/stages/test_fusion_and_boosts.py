@@ -57,7 +57,7 @@ def test_a_vote_counts_what_is_left_of_it() -> None:
     assert reciprocal_rank({Lane.SEMANTIC: 0, Lane.LEXICAL: 4}, EQUAL) == 1 / 60 + 1 / 64, "by place alone where no share is told"
 
 
-TOGETHER = Together(words=2, hits=4, place=10, flat=0.5, powers=Weights(semantic=2.0, local=0.0, lexical=1.0))
+TOGETHER = Together(spaces=("known-",), words=2, hits=4, place=10, flat=0.5, powers=Weights(semantic=2.0, local=0.0, lexical=1.0))
 
 
 def test_the_weaker_a_hit_beside_the_best_of_its_lane_the_less_its_vote_counts() -> None:
@@ -76,7 +76,15 @@ def test_the_further_words_have_fallen_the_less_a_models_vote_counts() -> None:
 )
 def test_strengths_are_compared_only_where_there_is_enough_of_both(words: int, semantic: int, lexical: int, so: bool) -> None:
     hits = {Lane.SEMANTIC: semantic, Lane.LEXICAL: lexical, Lane.LOCAL: 60}
-    assert TOGETHER.goes_for(words, {lane: number for lane, number in hits.items() if number}) is so
+    assert TOGETHER.goes_for("known-7", words, {lane: number for lane, number in hits.items() if number}) is so
+
+
+def test_votes_of_a_model_whose_similarities_nobody_measured_count_by_their_places() -> None:
+    many = dict.fromkeys(Lane, 100)
+
+    assert TOGETHER.goes_for("known-7", 9, many)
+    assert not TOGETHER.goes_for("unknown-7", 9, many)
+    assert not TOGETHER.goes_for(None, 9, many)
 
 
 @pytest.mark.parametrize("importance, boost", [(0.0, 1.0), (0.5, 1.25), (0.8, 1.4), (1.0, 1.5)])
