@@ -1398,7 +1398,7 @@ SELECT json_build_object(
     ),
     'row security', current_setting('row_security'),
     'rows and indexes', CASE
-        WHEN pg_has_role(session_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = 'remit.tenant'::regclass), 'USAGE')
+        WHEN pg_has_role(session_user, (SELECT relowner FROM pg_catalog.pg_class WHERE oid = 'remit.migration'::regclass), 'USAGE')
         THEN 'compared in every org' ELSE 'not compared: only an owner''s DSN may'
     END,
     'policies', (SELECT count(*)::text FROM pg_catalog.pg_policies WHERE schemaname = 'remit'),
