@@ -42,8 +42,8 @@ class Plan:
     """A checked request: what is asked, of what part of the access, and the most it may cost.
 
     `ceilings` has every stage; that of pack carries `room.tokens`. `postings` is the most (word, passage) pairs generate may
-    read, `rerank` how many of the best a reranker may look at, `evidence_minimum` how many passages have to be packed for `enough`,
-    when so many are fresh. `onward` is where the recall begins, and `continuations` how many answers before it there may be.
+    read, `rerank` how many of the best a reranker may look at, `evidence_minimum` how many passages have to be packed for `enough`.
+    `onward` is where the recall begins, and `continuations` how many answers before it there may be.
     """
 
     question: Question
@@ -85,11 +85,16 @@ def asked(request: Request, config: Config, now: datetime) -> Plan:
         deadline_seconds=allowed.deadline_seconds
         if request.deadline_seconds is None
         else number_at("deadlineSeconds", request.deadline_seconds, 0, allowed.deadline_seconds),
-        evidence_minimum=config.recall.evidence_minimum
-        if request.evidence_minimum is None
-        else whole_at("evidenceMinimum", request.evidence_minimum, 1, max(1, allowed.ceilings.pack.passages)),
+        evidence_minimum=_minimum(request, room.passages or question.limit, config),
         continuations=limits[StageName.VERIFY]["continuations"],
     )
+
+
+def _minimum(request: Request, most: int, config: Config) -> int:
+    """How much evidence there has to be; no more than there is a place for, in the context or, where none is asked for, on the page."""
+    if request.evidence_minimum is None:
+        return min(config.recall.evidence_minimum, most)
+    return whole_at("evidenceMinimum", request.evidence_minimum, 1, most)
 
 
 def _question(request: Request, allowed: Allowance, config: Config, now: datetime) -> Question:

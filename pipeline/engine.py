@@ -52,7 +52,7 @@ from remit.pipeline.life import Event, Forgotten, Name, approve, changed, forget
 from remit.pipeline.opening import opened
 from remit.pipeline.outcome import Because, Code, fault
 from remit.pipeline.recall import Kit, Recalled, recall
-from remit.pipeline.receipts import Keeper, Kept, chain_of, own_of
+from remit.pipeline.receipts import Keeper, Kept, chain_of, mark_of, own_of
 from remit.pipeline.remember import remember, remember_stream
 from remit.pipeline.replaying import Replayed, Setting, Uncheckable, compared, receipt_of
 from remit.pipeline.reranking import Rerankers, rerankers_of
@@ -119,7 +119,7 @@ class Engine:
         own = own_of(chain, store=self.identity, org=stated.org, actor=stated.actor, only=only)
         for request in requests:
             asked(request, self.config, self.kit.clock())
-        asked_then = {request_digest(request): request for request in requests}
+        asked_then = {mark_of(request_digest(request), self.seal): request for request in requests}
         return [await self._replayed(each, asked_then.get(each.line["request"]), principal) for each in own]
 
     async def _replayed(self, kept: Kept, request: Request | None, principal: Principal | None) -> Replayed:
@@ -148,7 +148,7 @@ class Engine:
             org=stated.org,
             actor=stated.actor,
             scopes=None if access is None else EVERY if access.granted is None else tuple(sorted(access.granted)),
-            request=request_digest(request),
+            request=mark_of(request_digest(request), self.seal),
             config=self.configured,
             analyser=self.kit.analyser.signature,
             spaces={str(lane): space for lane, space in self.kit.streams.spaces().items()},

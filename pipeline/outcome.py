@@ -46,6 +46,7 @@ class Code(StrEnum):
     CEILING_ROUNDS = "ceiling_rounds"
     CEILING_CONTINUATIONS = "ceiling_continuations"
     STALE_SOURCES = "stale_sources"
+    TOO_FEW = "too_few"
     TOO_WEAK = "too_weak"
     NO_MATCH = "no_match"
     EMBEDDING_FAILED = "embedding_failed"
@@ -71,8 +72,8 @@ class Because:
 class Evidence:
     """What a recall came to: fresh memories found, whether that is a full page, how many are in the context and how many had to be.
 
-    `context_asked` is False when the caller left no room on purpose, by asking for no passages; `behind` is False when whatever generate
-    cut off is of sources that have no place left.
+    `context_asked` is False when the caller left no room on purpose, by asking for no passages: then the memories themselves are what
+    there has to be so many of. `behind` is False when whatever generate cut off is of sources that have no place left.
     """
 
     fresh: int
@@ -81,6 +82,11 @@ class Evidence:
     minimum: int
     context_asked: bool
     behind: bool = True
+
+    @property
+    def held(self) -> int:
+        """How much of what was asked for there is."""
+        return self.packed if self.context_asked else self.fresh
 
 
 STALE = (Reason.CHANGED, Reason.MISSING, Reason.INACCESSIBLE)
@@ -133,26 +139,28 @@ def decided(
     1. a fault: `unavailable`, and what was found is kept;
     2. nothing fresh, for nobody could look at any source: `unavailable`, whatever else there was to look at;
     3. a ceiling cut the search while the page was not full, or left too little room to pack: `exhausted`;
-    4. anything fresh: `enough`;
-    5. nothing fresh, and a source nobody could look at, or an embedder that failed: `unavailable`, for it may have been there;
-    6. else `nothing_found`.
+    4. as much as there has to be: `enough`;
+    5. less, and a source nobody could look at, or an embedder that failed: `unavailable`, for it may have been there;
+    6. nothing fresh: `nothing_found`;
+    7. else the search came to its end with something, and less than there has to be: `exhausted`.
     """
     if faults:
         return Outcome.UNAVAILABLE, tuple(faults)
     verify, missing = reports[StageName.VERIFY], {*degraded, *(each for report in reports.values() for each in report.degraded)}
-    blind = [_blind(verify)] if verify.rejected[Reason.UNVERIFIED] and not evidence.fresh else []
-    if blind and not _stale(verify):
+    blind = [_blind(verify)] if verify.rejected[Reason.UNVERIFIED] else []
+    if blind and not evidence.fresh and not _stale(verify):
         return Outcome.UNAVAILABLE, tuple(blind)
     cuts = tuple(_cuts(reports, evidence))
     if cuts:
         return Outcome.EXHAUSTED, cuts
-    if evidence.fresh:
+    if evidence.fresh and evidence.held >= evidence.minimum:
         return Outcome.ENOUGH, ()
+    short = [_too_few(evidence)] if evidence.fresh else [*_nothing(reports)]
     unasked = [*blind, *_unasked(missing)]
     if unasked:
-        return Outcome.UNAVAILABLE, (*unasked, *_nothing(reports))
+        return Outcome.UNAVAILABLE, (*unasked, *short)
     incomplete = (fault(StageName.GENERATE, *said) for degradation, said in _INCOMPLETE.items() if degradation in missing)
-    return Outcome.NOTHING_FOUND, (*_nothing(reports), *incomplete)
+    return (Outcome.EXHAUSTED if evidence.fresh else Outcome.NOTHING_FOUND), (*short, *incomplete)
 
 
 def _blind(verify: StageReport) -> Because:
@@ -177,7 +185,7 @@ def _cuts(reports: Mapping[StageName, StageReport], evidence: Evidence) -> Itera
             if limit is not None and not _harmless(stage, limit, evidence):
                 yield _cut(reports[stage], limit)
     limit = reports[StageName.PACK].exhausted
-    if limit is not None and evidence.context_asked and evidence.packed < min(evidence.minimum, max(1, evidence.fresh)):
+    if limit is not None and evidence.context_asked and evidence.packed < evidence.minimum:
         yield _cut(reports[StageName.PACK], limit)
 
 
@@ -216,6 +224,19 @@ def _nothing(reports: Mapping[StageName, StageReport]) -> Iterable[Because]:
         yield _unmatched(Code.TOO_WEAK, f"{generate.rejected[Reason.WEAK]} memories share too little with the question")
     else:
         yield _unmatched(Code.NO_MATCH, "no memory in the declared scope matches")
+
+
+def _too_few(evidence: Evidence) -> Because:
+    """Nothing was cut, and what there is does not come to what there has to be; of what repeats another, only the other counts."""
+    repeated = evidence.held < evidence.fresh
+    return Because(
+        stage=StageName.PACK if repeated else StageName.GENERATE,
+        code=Code.TOO_FEW,
+        detail=f"{evidence.held} of the {evidence.minimum} asked for" + ("; the others say the same" if repeated else ""),
+        owner=Owner.CALLER,
+        retryable=False,
+        next="make do with less, or ask in other words, or in a wider scope that is granted",
+    )
 
 
 def _unmatched(code: Code, detail: str) -> Because:

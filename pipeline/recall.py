@@ -140,12 +140,11 @@ class _Steps:
 
     async def generate(self, lookup: Lookup, recalled: Recalled) -> Generated:
         # What an earlier round cut off is looked for again now: only what this round cuts stays behind a ceiling.
-        self.trail.reports[StageName.GENERATE].exhausted = None
-        items = self.plan.ceilings[StageName.GENERATE].items
-        if not recalled.generated:
-            items = self.plan.onward.depth_with(items)
-            self.trail.reports[StageName.GENERATE].ceiling = replace(self.plan.ceilings[StageName.GENERATE], items=items)
+        report, ceiling = self.trail.reports[StageName.GENERATE], self.plan.ceilings[StageName.GENERATE]
+        report.exhausted = None
+        items = ceiling.items if recalled.generated else self.plan.onward.depth_with(ceiling.items)
         recalled.depth += items
+        report.ceiling = replace(ceiling, items=items)
         generated = await self._at(
             StageName.GENERATE,
             recalled,
@@ -161,6 +160,7 @@ class _Steps:
                 ceiling=replace(ceiling, items=items),
             ),
         )
+        report.ceiling = replace(ceiling, items=recalled.depth)  # what is told of all rounds stands beside what all of them might do
         recalled.generated.append(generated)
         return generated
 

@@ -10,19 +10,22 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import anyio
 import anyio.to_thread
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from remit.pipeline.config import Receipts
 from remit.pipeline.digests import canonical
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.sealing import Seal, sealed, unbroken
+from remit.pipeline.times import moment_at
 from remit.pipeline.trail import log
 
 FORMAT = 1
@@ -32,9 +35,53 @@ FIRST = "0" * 64
 REFUSED = "holds no whole and unchanged receipt of this principal and this store"
 """What is said of every receipt that is not honoured, whatever is wrong with it."""
 
-_PURPOSE = "receipt"
+_PURPOSE, _ASKING = "receipt", "receipt request"
 _PIECE = 65_536
 _AGAIN_SECONDS = 0.005
+
+
+_Moment = Annotated[datetime, BeforeValidator(partial(moment_at, "receipt"))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """What has to stand on a line, and nothing else: without a secret anybody can make a chain that is whole."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    format: int
+    number: int
+    previous: str
+    hash: str
+    seal: str | None
+    at: _Moment
+    store: str
+    org: str
+    actor: str
+    scopes: list[str] | Literal["*"] | None
+    request: str
+    config: str
+    analyser: str
+    spaces: dict[str, str]
+    asOf: _Moment  # noqa: N815 - the names are those of the line
+    outcome: str
+    because: list[str]
+    degraded: list[str]
+    items: list[tuple[Annotated[str, Field(pattern="^(fact|session|doc):")], int, str]]
+    stages: dict[str, _Stage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    received: int
+    returned: int
+    rejected: dict[str, int]
+    exhausted: str | None
+
+
+_LINE = TypeAdapter(_Line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +203,19 @@ def chain_of(path: str | Path, seal: Seal, most_bytes: int) -> list[Kept]:
     key = seal.key(_PURPOSE) if seal.lasting else None
     kept: list[Kept] = []
     try:
-        with Path(path).open("rb") as file:
+        with _regular(Path(path)).open("rb") as file:
             while line := file.readline(most_bytes):
                 kept.append(Kept(_checked(line, kept[-1] if kept else None, key)))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise refused() from None
     return kept
+
+
+def _regular(path: Path) -> Path:
+    """A path at which a file lies; a pipe would be waited for, and a device may have no end."""
+    if not path.is_file():
+        raise FileNotFoundError
+    return path
 
 
 def _checked(line: bytes, before: Kept | None, key: bytes | None) -> dict[str, Any]:
@@ -175,11 +229,20 @@ def _checked(line: bytes, before: Kept | None, key: bytes | None) -> dict[str, A
     follows = (stated["format"], stated["number"], stated["previous"]) == (FORMAT, number + 1, previous)
     if not (whole and follows and (key is None or unbroken(key, hashed.encode(), bytes.fromhex(stated["seal"])))):
         raise ValueError
+    _LINE.validate_json(line)
     return dict(stated)
 
 
 def refused() -> InvalidRequest:
     return InvalidRequest("receipt", REFUSED)
+
+
+def mark_of(request: str, seal: Seal) -> str:
+    """What stands for a request, given by its digest, in a receipt.
+
+    With a lasting secret it is keyed: questions are short, and who guessed one could else tell from the receipts that it was asked.
+    """
+    return sealed(seal.key(_ASKING), request.encode()).hex() if seal.lasting else request
 
 
 def own_of(chain: Sequence[Kept], *, store: str, org: str, actor: str, only: str | None = None) -> list[Kept]:

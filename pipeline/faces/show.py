@@ -73,6 +73,15 @@ def show_answer(console: Console, answer: Mapping[str, Any], *, context: bool = 
         _context(console, meta["context"])
 
 
+def show_onward(console: Console, token: str, *, lasting: bool) -> None:
+    """What the next command takes to go on from this answer; a token dies with this one unless its secret is a `lasting` one."""
+    console.print()
+    if lasting:
+        console.print(Text.assemble(("to go on: ", "bold"), f"--continue {token}"), soft_wrap=True)
+    else:
+        _aside(console, "to go on from here with another command, set $REMIT_SECRET for both; or ask for all of it with more budget")
+
+
 def _outcome(console: Console, data: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> None:
     packed = sum(card["packed"] for card in data)
     line = Text.assemble((meta["outcome"].replace("_", " "), f"bold {COLOURS[meta['outcome']]}"))

@@ -162,7 +162,10 @@ async def test_how_much_evidence_is_enough_can_be_asked_for(new_store: NewStore,
         whole = await engine.recall(replace(request, context=ContextWanted()), ADA)
 
     assert (answer.outcome, answer.meta.context.passages) == (outcome, 1)
-    assert (whole.outcome, whole.meta.context.passages) == ("enough", 3)
+    # With room for all, the three there are: enough, unless more were asked for than there are.
+    assert (whole.outcome, whole.meta.context.passages) == ("exhausted" if minimum == 8 else "enough", 3)
+    assert [each.code for each in whole.meta.because] == (["too_few"] if minimum == 8 else [])
+    assert whole.meta.continuation is None
 
 
 async def test_the_questions_decide_what_a_context_needs_most(new_store: NewStore) -> None:

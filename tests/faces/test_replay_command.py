@@ -31,12 +31,17 @@ def test_with_a_secret_one_command_goes_on_where_another_stopped(deploys: Remit,
     assert (first.status, second.status, told.status) == (3, 0, 3)
     assert [[card["id"] for card in each.json["data"]] for each in (first, second)] == [["friday"], ["monday", "thursday"]]
     assert "go on with meta.continuation" in " ".join(told.out.split())
+    shown = told.out.rpartition("to go on: --continue ")[2].strip()
+    assert [card["id"] for card in deploys("recall", QUESTION, "--continue", shown, "--json").json["data"]] == ["monday", "thursday"]
 
 
 def test_without_one_a_token_ends_with_its_command_and_2_says_so(deploys: Remit) -> None:
     token = deploys("recall", QUESTION, "--request", "little.json", "--json").json["meta"]["continuation"]
     late = deploys("recall", QUESTION, "--continue", token, "--json")
+    told = deploys("recall", QUESTION, "--request", "little.json")
 
+    assert "set $REMIT_SECRET for both" in " ".join(told.out.split())
+    assert "--continue" not in told.out
     assert (late.status, late.json["error"]["code"], late.json["error"]["field"]) == (2, "invalid", "continuation")
 
 

@@ -134,6 +134,8 @@ def test_both_ends_of_the_limit_are_allowed(limit: int) -> None:
         ({"evidence_minimum": 0}, "evidenceMinimum"),
         ({"evidence_minimum": 9}, "evidenceMinimum"),
         ({"evidence_minimum": 1.5}, "evidenceMinimum"),
+        ({"evidence_minimum": 3, "context": ContextWanted(passages=2)}, "evidenceMinimum"),
+        ({"evidence_minimum": 3, "context": ContextWanted(passages=0), "limit": 2}, "evidenceMinimum"),
         ({"deadline_seconds": 5.1}, "deadlineSeconds"),
         ({"deadline_seconds": -1}, "deadlineSeconds"),
         ({"deadline_seconds": nan}, "deadlineSeconds"),
@@ -182,7 +184,7 @@ def test_a_request_lowers_what_each_stage_may_do() -> None:
             "pack": {"tokens": 640, "passages": 2},
         },
         deadline_seconds=1,
-        evidence_minimum=3,
+        evidence_minimum=2,
     )
 
     assert (made.ceilings[StageName.GENERATE].items, made.ceilings[StageName.GENERATE].seconds, made.postings) == (10, 0.5, 100)
@@ -192,7 +194,7 @@ def test_a_request_lowers_what_each_stage_may_do() -> None:
         3.0,
     )
     assert (made.room.tokens, made.room.passages) == (640, 2)
-    assert (made.deadline_seconds, made.evidence_minimum) == (1.0, 3)
+    assert (made.deadline_seconds, made.evidence_minimum) == (1.0, 2)
 
 
 @pytest.mark.parametrize(

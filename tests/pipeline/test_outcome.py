@@ -87,6 +87,25 @@ def test_sources_that_nobody_could_look_at_are_unavailable_whatever_ceiling_was_
     assert decided(seeing, evidence(0), [])[0] is Outcome.EXHAUSTED
 
 
+def test_less_than_there_has_to_be_is_never_enough_though_nothing_was_cut() -> None:
+    outcome, (why,) = decided(reports(), evidence(2, minimum=3), [])
+    assert (outcome, why.stage, why.code, why.retryable) == (Outcome.EXHAUSTED, StageName.GENERATE, Code.TOO_FEW, False)
+    assert decided(reports(), evidence(3, minimum=3), []) == (Outcome.ENOUGH, ())
+    repeated = reports(pack={"rejected": {Reason.REPEATS: 2}})
+    outcome, (why,) = decided(repeated, evidence(3, packed=1, minimum=3), [])
+    assert (outcome, why.stage, why.code) == (Outcome.EXHAUSTED, StageName.PACK, Code.TOO_FEW)
+    assert decided(repeated, evidence(3, packed=0, minimum=3, asked=False), []) == (Outcome.ENOUGH, ())
+
+
+def test_less_than_there_has_to_be_is_unavailable_when_the_rest_may_be_where_nobody_could_look() -> None:
+    blind = reports(verify={"rejected": {Reason.UNVERIFIED: 1}})
+    outcome, reasons = decided(blind, evidence(2, minimum=3), [])
+    assert (outcome, [why.code for why in reasons]) == (Outcome.UNAVAILABLE, [Code.FRESHNESS, Code.TOO_FEW])
+    unasked = reports(generate={"degraded": [Degradation.EMBEDDING_FAILED]})
+    assert [why.code for why in decided(unasked, evidence(2, minimum=3), [])[1]] == [Code.EMBEDDING_FAILED, Code.TOO_FEW]
+    assert decided(blind, evidence(3, minimum=3), []) == (Outcome.ENOUGH, ())
+
+
 @pytest.mark.parametrize(
     "degraded, code, owner, retryable",
     [
@@ -142,14 +161,16 @@ def right(faults: list[Because], cuts: Mapping[StageName, Limit], rejected: Mapp
     if found.fresh:
         searching = {stage: limit for stage, limit in searching.items() if limit is not Limit.POSTINGS}
     short_of_places = bool(searching) and not found.full
-    short_of_room = StageName.PACK in cuts and found.context_asked and found.packed < max(1, min(found.minimum, found.fresh))
+    short_of_room = StageName.PACK in cuts and found.context_asked and found.packed < found.minimum
     if faults or (not found.fresh and unverified and not stale):
         return Outcome.UNAVAILABLE
     if short_of_places or short_of_room:
         return Outcome.EXHAUSTED
-    if found.fresh:
+    if found.fresh and (found.packed if found.context_asked else found.fresh) >= found.minimum:
         return Outcome.ENOUGH
-    return Outcome.UNAVAILABLE if unverified or failed else Outcome.NOTHING_FOUND
+    if unverified or failed:
+        return Outcome.UNAVAILABLE
+    return Outcome.EXHAUSTED if found.fresh else Outcome.NOTHING_FOUND
 
 
 def complete(outcome: Outcome, reasons: tuple[Because, ...]) -> bool:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from stories.world import ADA, NOW, NewStore, codes, engine_at, ids
 
 from remit.pipeline import ContextWanted, Doc, Engine, Fact, Memory, Origin, Principal, Request, Verdict
+from remit.pipeline.digests import request_digest
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.receipts import FIRST, REFUSED, appended
 from remit.pipeline.replaying import Replayed
@@ -368,6 +369,48 @@ def forged(told: list[dict[str, Any]], key: bytes | None, file: Path) -> None:
     for line in told:
         content: Mapping[str, Any] = {name: value for name, value in line.items() if name not in ("hash", "seal", "number", "previous")}
         appended(file, {**content, "outcome": "nothing_found", "items": []}, key, 1.0)
+
+
+async def test_a_line_that_anybody_could_have_made_is_refused_unless_it_says_all_that_a_receipt_says(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    async with engine_at("memory:", *facts("a"), receipts=file) as engine:
+        await engine.recall(ASKED, ADA)
+        (told,) = lines(file)
+        whole = {name: value for name, value in told.items() if name not in ("hash", "seal", "number", "previous", "format")}
+        wrong: list[Any] = [None, 5, True, [5], {"a": 5}, [["a"]], [["fact:a", "1", "0.5"]], {"verify": {"received": 1}}]
+        made = [{name: value for name, value in whole.items() if name != without} for without in whole]
+        made += [{**whole, name: value} for name in whole for value in wrong if (name, value) != ("scopes", None)]
+        made += [{**whole, name: "2026"} for name in ("at", "asOf")] + [{**whole, "items": [["memo:a", 1, "0.5"]]}, {**whole, "note": "x"}]
+        for line in made:
+            file.unlink()
+            appended(file, line, None, 1.0)
+            assert await refused(engine, file) == f"receipt: {REFUSED}", line
+        file.unlink()
+        appended(file, whole, None, 1.0)
+        assert [each.verdict for each in await replayed(engine, file)] == ["identical"]
+
+
+@pytest.mark.parametrize("what", ["a pipe", "a device", "a folder"])
+async def test_what_is_no_regular_file_is_refused_alike_and_never_waited_for(tmp_path: Path, what: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    file = {"a pipe": tmp_path / "pipe", "a device": Path("/dev/zero"), "a folder": tmp_path}[what]
+    async with engine_at("memory:", *facts("a")) as engine:
+        with anyio.fail_after(5):
+            assert await refused(engine, file) == f"receipt: {REFUSED}"
+
+
+async def test_with_a_secret_a_question_cannot_be_guessed_from_its_receipt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, said = tmp_path / "r.jsonl", {}
+    for secret in ("", KEYED, KEYED[::-1]):
+        monkeypatch.setenv("REMIT_SECRET", secret)
+        file.unlink(missing_ok=True)
+        async with engine_at("memory:", *facts("a"), receipts=file) as engine:
+            await engine.recall(ASKED, ADA)
+            assert [each.verdict for each in await replayed(engine, file)] == ["identical"]
+        said[secret] = lines(file)[0]["request"]
+
+    assert said[""] == request_digest(ASKED)
+    assert len(set(said.values())) == 3
 
 
 async def test_with_a_secret_a_chain_made_anew_is_refused_and_without_one_it_cannot_be_known(

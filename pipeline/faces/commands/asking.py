@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import typer
 from remit.pipeline.faces.commands.app import commands, host_of, json_line
 from remit.pipeline.faces.failing import ANSWERED, OF_OUTCOME, UNAVAILABLE
 from remit.pipeline.faces.options import Asked, Common
+from remit.pipeline.sealing import SECRET
 
 if TYPE_CHECKING:
     from remit.pipeline.faces.host import Host
@@ -38,9 +40,11 @@ def recall(
     if common.json:
         print(json_line(answer.wire()))
     else:
-        from remit.pipeline.faces.show import show_answer, terminal
+        from remit.pipeline.faces.show import show_answer, show_onward, terminal
 
         show_answer(terminal(), answer.wire())
+        if answer.meta.continuation is not None:
+            show_onward(terminal(), answer.meta.continuation, lasting=bool(os.environ.get(SECRET)))
     return OF_OUTCOME[answer.outcome]
 
 
