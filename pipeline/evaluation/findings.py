@@ -110,7 +110,8 @@ def mutations(result: Result) -> Markup:
         [text(each["name"]), text(each["property"]), flag(each["holds"], "holds" if each["holds"] else "broken"), _broken(each)]
         for each in result["mutations"]
     ]
-    said = "Changes to a copy of this memory, and what must hold under each."
+    kind = next((each["store"] for each in result["mutations"] if each["store"]), "a store of its own")
+    said = f"Changes to a copy of this memory, in {kind}, and what must hold under each."
     columns = {"mutation": "", "what must hold": "", "verdict": "", "seen": ""}
     return section("mutations", "What holds when the memory changes", said, card(table("Mutations", columns, rows, quiet=True)))
 

@@ -37,12 +37,13 @@ class Opening(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one mutation showed: the property it is about, whether it holds, and for which cases it does not."""
+    """What one mutation showed: the property it is about, whether it holds, for which cases it does not, and on what kind of store."""
 
     name: str
     promise: str
     holds: bool
     detail: str
+    store: str = ""
     cases: tuple[str, ...] = ()
 
 
@@ -73,9 +74,11 @@ class Revoking(Authority):
 async def mutated(open_copy: Opening, cases: Sequence[Case], *, told: Callable[[int], None] = lambda _: None) -> list[Finding]:
     """Applies every mutation to the copy, in this order, and asks all cases each time. The copy is not fit for use afterwards."""
     findings = []
-    before = await _answers(open_copy, cases)
+    async with open_copy() as engine:
+        store = (await engine.store.capabilities()).facts["store"]
+        before = await _asked(engine, cases)
     for number, check in enumerate((_control, _foreign, _stale, _other_model, _revoked), start=1):
-        findings.append(await check(open_copy, cases, before))
+        findings.append(replace(await check(open_copy, cases, before), store=store))
         told(number)
     return findings
 
@@ -206,7 +209,11 @@ async def _taken_in(engine: Engine, items: Sequence[Item], principal: Principal)
 
 async def _answers(open_copy: Opening, cases: Sequence[Case]) -> list[Answer]:
     async with open_copy() as engine:
-        return [await engine.recall(case.request, case.principal) for case in cases]
+        return await _asked(engine, cases)
+
+
+async def _asked(engine: Engine, cases: Sequence[Case]) -> list[Answer]:
+    return [await engine.recall(case.request, case.principal) for case in cases]
 
 
 def _moment(case: Case) -> datetime:

@@ -35,7 +35,14 @@ def result_of(
         told["curves"] = {stage: [[budget, recall] for budget, recall in points] for stage, points in curves.items()}
     if findings is not None:
         told["mutations"] = [
-            {"name": each.name, "property": each.promise, "holds": each.holds, "detail": each.detail, "cases": list(each.cases)}
+            {
+                "name": each.name,
+                "property": each.promise,
+                "holds": each.holds,
+                "detail": each.detail,
+                "store": each.store,
+                "cases": list(each.cases),
+            }
             for each in findings
         ]
     told["each"] = [_case(each) for each in evaluation.asked]

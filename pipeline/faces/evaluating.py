@@ -42,7 +42,8 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluating:
-    """What an evaluation is to do beyond asking: `memories` are taken into a store of their own and asked instead of the host's."""
+    """What an evaluation is to do beyond asking: `memories` are taken into a store of their own and asked instead of the host's, and
+    `copy` is an empty store that mutations may change."""
 
     host: Host
     cases: Sequence[Case]
@@ -51,10 +52,20 @@ class Evaluating:
     k: int
     with_curves: bool
     with_mutations: bool
+    copy: str | None = None
 
     @classmethod
     def of(
-        cls, host: Host, gold: str, *, memories: str | None, half: str | None, k: int | None, with_curves: bool, with_mutations: bool
+        cls,
+        host: Host,
+        gold: str,
+        *,
+        memories: str | None,
+        half: str | None,
+        k: int | None,
+        with_curves: bool,
+        with_mutations: bool,
+        copy: str | None = None,
     ) -> Evaluating:
         """Reads and checks the gold file, before any store is opened. Raises `InvalidRequest` naming file, line and field."""
         cases = [case for case in _cases(gold, host.config) if half is None or case.half == half]
@@ -70,6 +81,7 @@ class Evaluating:
             k=k or host.config.evaluation.k,
             with_curves=with_curves,
             with_mutations=with_mutations,
+            copy=copy,
         )
 
     @property
@@ -110,11 +122,14 @@ class Evaluating:
 
     @asynccontextmanager
     async def _copy(self, engine: Engine) -> AsyncIterator[Any]:
-        """A store that holds the same memories and is thrown away; opened again and again at one moment, so that no time goes by."""
+        """A store that holds the same memories and is not used again; opened again and again at one moment, so that no time goes by."""
         with TemporaryDirectory(prefix="remit-eval-") as folder:
-            now = now_in_utc()
-            open_copy = partial(open_engine, f"sqlite:{folder}/copy.db", config=self.host.config, clock=lambda: now)
+            now, embedded = now_in_utc(), self.memories is None and self.host.store.startswith("embedded:")
+            url = self.copy or (f"embedded:{folder}/copy" if embedded else f"sqlite:{folder}/copy.db")
+            open_copy = partial(open_engine, url, config=self.host.config, clock=lambda: now)
             async with open_copy() as copy:
+                if await copy.store.records(None, 1):
+                    raise InvalidRequest("copy", "must be empty, for what is in it is changed")
                 await copied(engine, copy, sorted({case.principal.org for case in self.cases}))
             yield open_copy
 

@@ -44,8 +44,8 @@ async def test_all_properties_hold(new_other_store: NewStore) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Any) -> str:
-    return f"sqlite:{tmp_path}/copy.db"
+def store(new_other_store: NewStore) -> str:
+    return new_other_store()
 
 
 async def test_a_store_that_forgets_scopes_breaks_the_foreign_population_and_the_revoked_grant(store: str) -> None:

@@ -1,6 +1,7 @@
 """`remit eval` measures what is found, says what was lost and what leaked, and compares runs."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,16 @@ def test_a_person_sees_a_table_and_what_was_lost(eval_: Remit) -> None:
         assert word in told.out
     assert told.out.count("\nholds ") == 5
     assert "within the org that asks" in told.out
+
+
+def test_mutations_change_a_copy_in_the_store_that_is_named(eval_: Remit, new_other_store: Callable[[], str]) -> None:
+    copy = new_other_store()
+    found = eval_("--memories", "memories.jsonl", "--mutations", "--copy", copy, "--json")
+    again = eval_("--memories", "memories.jsonl", "--mutations", "--copy", copy, "--json")
+
+    kind = "sqlite" if copy.startswith("sqlite") else "postgres"
+    assert [(each["holds"], each["store"]) for each in found.json["mutations"]] == [(True, kind)] * 5
+    assert (found.status, again.status, again.json["error"]["field"]) == (0, 2, "copy")
 
 
 def test_a_half_and_a_k_can_be_chosen(eval_: Remit) -> None:

@@ -40,6 +40,10 @@ def eval(  # noqa: A001 - what people type
     k: Annotated[int | None, typer.Option("--k", help="Cards looked at by recall@k and nDCG@k.")] = None,
     curves: Annotated[bool, typer.Option("--curves", help="Also ask with lowered budgets, stage by stage.")] = False,
     mutations: Annotated[bool, typer.Option("--mutations", help="Also change a copy of the memory, and say what still holds.")] = False,
+    copy: Annotated[
+        str | None,
+        typer.Option("--copy", metavar="URL", help="An empty store for that copy; else one of the host's kind, where it can be made."),
+    ] = None,
     against: Annotated[str | None, typer.Option("--against", metavar="FILE", help="Say what moved since this result of --json.")] = None,
     html: Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write the report as one HTML page; draws curves too.")] = None,
     *,
@@ -54,7 +58,7 @@ def eval(  # noqa: A001 - what people type
 
     host = host_of(common)
     evaluating = Evaluating.of(
-        host, gold, memories=memories, half=half, k=k, with_curves=curves or html is not None, with_mutations=mutations
+        host, gold, memories=memories, half=half, k=k, with_curves=curves or html is not None, with_mutations=mutations, copy=copy
     )
     with Progress("evaluating", evaluating.steps) as progress:
         result = anyio.run(evaluating.result, progress.at)
