@@ -6,41 +6,60 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import anyio.to_thread
 import numpy as np
 import psycopg
 from corpus import VOCABULARY, WORDS, memories, word
+from figures import BESIDE
 from numpy.typing import NDArray
+from postgres_by_hand import versions
 from psycopg import sql
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.config import load
 from remit.pipeline.embedding.local import LocalHash
+from remit.pipeline.storage import migrations, postgres, sqlite
 from remit.pipeline.storage.postgres.server import EmbeddedServer, started
 
 HERE = Path(__file__).parent / "peers"
 ROWS, FAR, ASKED, WARM, LOCAL = 500, 100, 200, 20, 128
 SMALL = 3
 """Tenants of the small population: 1,000 foreign rows, a hundredth of the large one's."""
+ROUNDS = 3
+"""Rounds in which all are asked one after the other, so that what the machine does meanwhile falls on all."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A library at a version, the store it keeps its rows in, and the module that drives it. Without packages it is ours."""
+    """A library at a version, the store it keeps its rows in, and the module that drives it. Without packages it is ours.
+
+    `rows_of` is the module whose rows it asks, when these are not its own.
+    """
 
     name: str
     module: str
     store: str
     packages: tuple[str, ...] = ()
     variant: tuple[str, ...] = ()
+    rows_of: str = ""
 
+    @property
+    def rows(self) -> str:
+        return self.rows_of or self.module
+
+
+FLOOR = Peer("SQL by hand", "by_hand_peer", "postgres", rows_of="remit_peer")
+"""What all are measured against: the two searches and a fusion, written by somebody who knows these tables."""
 
 POSTGRES = (
+    FLOOR,
     Peer("Remit, Postgres", "remit_peer", "postgres", variant=("shipped",)),
     Peer("Remit, Postgres, all 20", "remit_peer", "postgres", variant=("filled",)),
     Peer("langchain-postgres", "langchain_peer", "postgres", ("langchain-postgres==0.0.19", "psycopg[binary]==3.3.9", "numpy==2.4.6")),
@@ -64,47 +83,77 @@ EMBEDDED = (
 PEERS = POSTGRES + EMBEDDED
 
 
-async def against_peers(folder: Path, *, tenants: int = 200, dimensions: int = LOCAL, only: Sequence[str] = ()) -> list[dict[str, Any]]:
+Told = dict[str, Any]
+
+
+async def against_peers(
+    folder: Path, *, tenants: int = 200, dimensions: int = LOCAL, only: Sequence[str] = (), rounds: int = ROUNDS
+) -> list[Told]:
     """The table: latency of one client, questions a second of eight, how many of twenty came back and whether the wanted row was there."""
     small, large = made_work(folder, SMALL, dimensions), made_work(folder, tenants, dimensions)
+    peers = [peer for peer in PEERS if not only or peer is FLOOR or peer.module in only]
     server = await started(folder / "peers-postgres", load().embedded)
     try:
-        rows = []
-        for peer in PEERS:
-            if only and peer.module not in only:
-                continue
-            few, many = [await anyio.to_thread.run_sync(asked, peer, work, folder, server) for work in (small, large)]
-            rows.append(line(peer, few, many))
-        return rows
+        few: dict[str, list[Told]] = {peer.name: [] for peer in peers}
+        many: dict[str, list[Told]] = {peer.name: [] for peer in peers}
+        for _ in range(rounds):
+            for peer in peers:
+                for told, work in ((few, small), (many, large)):
+                    told[peer.name].append(await anyio.to_thread.run_sync(asked, peer, work, folder, server))
+        beside = {"server": await versions(server.dsn(database(FLOOR, large)))}
     finally:
         await server.close()
+    return [
+        line(peer, few[peer.name], many[peer.name], many[FLOOR.name]) | {BESIDE: told_beside(peer, many[peer.name], beside)}
+        for peer in peers
+    ]
 
 
-def line(peer: Peer, few: dict[str, Any], many: dict[str, Any]) -> dict[str, Any]:
-    """What one peer did, large population beside small."""
-    if "failed" in many or "failed" in few:
-        return {"name": peer.name, "p50": many.get("failed") or few["failed"]}
+def line(peer: Peer, few: Sequence[Told], many: Sequence[Told], floor: Sequence[Told]) -> Told:
+    """What one peer did, large population beside small and beside the floor, each round with its like; medians of the rounds."""
+    failed = [each["failed"] for each in (*many, *few, *floor) if "failed" in each]
+    if failed:
+        return {"name": peer.name, "p50": failed[0]}
+    crowd, far = ([each[shape] for each in many] for shape in ("crowd", "far"))
+    slower = [mine["crowd"]["p50"] / its["crowd"]["p50"] for mine, its in zip(many, floor, strict=True)]
+    rate = [mine["crowd"]["aSecondAtEight"] / its["crowd"]["aSecondAtEight"] for mine, its in zip(many, floor, strict=True)]
+    grown = [large["crowd"]["p50"] / small["crowd"]["p50"] for large, small in zip(many, few, strict=True)]
     return {
         "name": peer.name,
-        "lanes": many["lanes"],
-        "p50": many["crowd"]["p50"],
-        "p95": many["crowd"]["p95"],
-        "/s at 8": many["crowd"]["aSecondAtEight"],
-        "of 20": many["crowd"]["returned"],
-        "found": many["crowd"]["found"],
-        "far p50": many["far"]["p50"],
-        "far of 20": many["far"]["returned"],
-        "far found": many["far"]["found"],
-        "foreign": many["crowd"]["foreign"] + many["far"]["foreign"],
-        "grown x100": round(many["crowd"]["p50"] / few["crowd"]["p50"], 2),
+        "lanes": many[0]["lanes"],
+        "p50": middle(crowd, "p50"),
+        "/ floor": round(median(slower), 2),
+        "spread": f"{min(slower):.2f}-{max(slower):.2f}",
+        "p95": middle(crowd, "p95"),
+        "/s at 8": middle(crowd, "aSecondAtEight"),
+        "of floor": round(median(rate), 2),
+        "of 20": crowd[0]["returned"],
+        "found": crowd[0]["found"],
+        "far p50": middle(far, "p50"),
+        "far of 20": far[0]["returned"],
+        "far found": far[0]["found"],
+        "foreign": sum(each["foreign"] for each in (*crowd, *far)),
+        "grown x100": round(median(grown), 2),
     }
+
+
+def middle(shape: Sequence[Told], name: str) -> float:
+    return round(median(each[name] for each in shape), 3)
+
+
+def told_beside(peer: Peer, rounds: Sequence[Told], beside: Mapping[str, Any]) -> Told:
+    """What the JSON has besides: with what versions, how long the rows took to load, how much memory, and every round."""
+    told = {"packages": list(peer.packages), "rounds": list(rounds)}
+    return {**told, **beside} if peer.store == "postgres" else told
 
 
 def asked(peer: Peer, work: Path, folder: Path, server: EmbeddedServer) -> dict[str, Any]:
     """One peer over one population, in a process of its own. A peer that fails is a line of the table, not the end of the run."""
-    where, loaded = place(peer, work, server), work / f"{peer.module}-{peer.store}.loaded"
+    where, loaded = place(peer, work, server), work / f"{stand(peer)}-{peer.store}.loaded"
     command = [str(environment(peer, folder)), str(HERE / "asked.py"), peer.module, str(work), where, str(loaded), *peer.variant]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("REMIT_", "PYTHON"))}
+    if not peer.packages:
+        clean["PYTHONPATH"] = str(HERE.parent)
     done = subprocess.run(command, capture_output=True, text=True, env=clean, check=False)
     if done.returncode:
         print(done.stderr, file=sys.stderr)
@@ -125,17 +174,41 @@ def environment(peer: Peer, folder: Path) -> Path:
     return home / "bin" / "python"
 
 
+def stand(peer: Peer) -> str:
+    """The name of the rows that a peer asks. Ours are others with every change of the schema or the analyser, and so are loaded again."""
+    if peer.packages:
+        return peer.rows
+    files = [each for store in (sqlite, postgres) for each in migrations.read(Path(store.__file__).parent / "migrations")]
+    made_by = "".join(each.checksum for each in files) + Analyser("english").signature
+    return f"{peer.rows}_{blake2b(made_by.encode(), digest_size=3).hexdigest()}"
+
+
+def database(peer: Peer, work: Path) -> str:
+    return f"{stand(peer)}_{work.name}".replace("-", "_")
+
+
 def place(peer: Peer, work: Path, server: EmbeddedServer) -> str:
     """Where a peer keeps its rows: a database or a folder of its own for each population."""
     if peer.store == "sqlite":
-        return f"sqlite:{work / 'remit.db'}"
+        return f"sqlite:{work / stand(peer)}.db"
     if peer.store == "folder":
         return str(work / peer.module)
-    database = f"{peer.module}_{work.name}".replace("-", "_")
+    name = database(peer, work)
     with psycopg.connect(server.dsn(), autocommit=True) as owner:
-        if owner.execute("SELECT 1 FROM pg_database WHERE datname = %s", (database,)).fetchone() is None:
-            owner.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
-    return server.dsn(database)
+        if owner.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
+            without_older(owner, peer, work)
+            owner.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return server.dsn(name)
+
+
+def without_older(owner: psycopg.Connection[Any], peer: Peer, work: Path) -> None:
+    """Drops what earlier schemas left of these rows."""
+    pattern = f"{peer.rows}%_{work.name}".replace("-", "_")
+    for (name,) in owner.execute("SELECT datname FROM pg_database WHERE datname LIKE %s", (pattern,)).fetchall():
+        owner.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    for file in work.glob(f"{peer.rows}*"):
+        if file.is_file():
+            file.unlink()
 
 
 def made_work(folder: Path, tenants: int, dimensions: int) -> Path:

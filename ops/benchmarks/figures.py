@@ -39,6 +39,9 @@ def machine() -> dict[str, str]:
 WHOLE = "whole plan"
 """What the JSON has of a query's plan; the table has it in short, and apart."""
 
+BESIDE = "beside"
+"""What the JSON has besides, and the table does not."""
+
 
 def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """The rows as a table, and the plans among them as another; columns in order of first appearance."""
@@ -49,10 +52,10 @@ def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    columns = [key for key in dict.fromkeys(key for each in rows for key in each) if key != WHOLE]
+    columns = [key for key in dict.fromkeys(key for each in rows for key in each) if key not in (WHOLE, BESIDE)]
     table = Table(title=title, title_justify="left")
     for column in columns:
         table.add_column(column, justify="left" if column == "name" else "right")
     for each in rows:
         table.add_row(*(str(each.get(column, "")) for column in columns))
-    Console(width=140).print(table)
+    Console(width=max(140, 12 * len(columns))).print(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -27,7 +27,7 @@ GROUP BY passage ORDER BY score DESC LIMIT 500
 """
 NEAREST = """
 SELECT passage, (embedding <=> %(probe)s::{type}) + 0 AS distance FROM remit.vector_{table}
-WHERE org = %(org)s AND NOT superseded ORDER BY distance LIMIT 500
+WHERE org = %(org)s AND space = %(space)s AND NOT superseded ORDER BY distance LIMIT 500
 """
 ROWS = """
 SELECT m.source, m.id, m.version, m.title, coalesce(p.text, m.text), m.stated FROM remit.passage AS p
@@ -38,27 +38,33 @@ JOIN remit.memory AS m ON m.org = p.org AND m.key = p.memory WHERE p.org = %(org
 class ByHand:
     """Both searches in one pipelined round trip on one connection, then the best twenty rows; under the restricted role, as a recall is."""
 
-    def __init__(self, connection: psycopg.AsyncConnection[Any], org: str, dimensions: int) -> None:
+    def __init__(self, connection: psycopg.AsyncConnection[Any], org: str, dimensions: int, space: str) -> None:
         self._connection, self._org = connection, org
         self._analyser = Analyser("english")
         self._embedder = LocalHash(self._analyser) if dimensions == 128 else WordSums(dimensions)
+        self._space = space or self._embedder.space
         self._nearest = NEAREST.format(type="vector" if dimensions == 128 else "halfvec", table=LANES[dimensions].value)
 
     @classmethod
-    async def connected(cls, dsn: str, org: str, dimensions: int) -> ByHand:
-        return cls(await psycopg.AsyncConnection.connect(dsn, autocommit=True), org, dimensions)
+    async def connected(cls, dsn: str, org: str, dimensions: int, space: str = "") -> ByHand:
+        """With vectors of a space, or of the embedder of these dimensions that the benchmarks use."""
+        return cls(await psycopg.AsyncConnection.connect(dsn, autocommit=True), org, dimensions, space)
 
     async def close(self) -> None:
         await self._connection.close()
 
     async def recall(self, question: str) -> list[Any]:
+        return await self.found(question, self._embedder.vector_of(question))
+
+    async def found(self, question: str, vector: Iterable[float]) -> list[Any]:
+        """The best rows, in the order in which the database gives them."""
         words = [word_key(word) for word in self._analyser.content(question)]
-        probe = "[" + ",".join(map(str, self._embedder.vector_of(question))) + "]"
+        probe = "[" + ",".join(map(str, vector)) + "]"
         async with self._connection.pipeline(), self._connection.transaction():
             for setting in (f"ROLE {ROLE}", f"app.org = '{self._org}'", "app.scopes = 'global'"):
                 await self._connection.execute(f"SET LOCAL {setting}")
             by_words = await self._connection.execute(WORDS, {"org": self._org, "words": words}, prepare=True)
-            nearest = await self._connection.execute(self._nearest, {"org": self._org, "probe": probe}, prepare=True)
+            nearest = await self._connection.execute(self._nearest, {"org": self._org, "space": self._space, "probe": probe}, prepare=True)
             ranked: dict[int, float] = {}
             for lane in (await by_words.fetchall(), await nearest.fetchall()):
                 for place, (key, *_) in enumerate(lane):

@@ -35,7 +35,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[Path], Awaitable[Rows]]]] = {
     "curves": ("Recalls on Postgres as rows grow, ms; a quarter of an hour when its databases are to be made", curves),
     "foreign": ("Foreign rows on SQLite, ms", against_foreign_rows),
     "minilm": ("128 texts through MiniLM, ms", against_the_bare_loop),
-    "peers": ("Remit and its peers, ms (100,000 rows of 200 tenants, top 20 inside one; 128 dimensions)", against_peers),
+    "peers": ("Remit and its peers, ms (100,000 rows of 200 tenants, top 20 inside one; 128 dimensions; three rounds)", against_peers),
     "peers768": ("The same at 768 dimensions", partial(against_peers, dimensions=768)),
     "writing": ("Taking in, facts a second and ms", against_bare_writes),
     "import": ("A million lines taken in; some minutes", long_import),
