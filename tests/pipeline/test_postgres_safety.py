@@ -253,6 +253,24 @@ async def test_a_new_connection_looks_anew_however_short_ago_another_one_looked(
             await store.find(wanting("red"), EVERYTHING)
 
 
+async def test_what_a_stranger_once_left_beside_the_extension_is_refused_too(database: str) -> None:
+    _do(database, f"CREATE ROLE {BAD}; GRANT CREATE ON SCHEMA public TO {BAD}")
+    with pytest.raises(UnsafeStorage, match=f"the role {BAD} may make functions in the schema public"):
+        await open_postgres(login(database, OWNER), SETTINGS, SIGNATURE)
+    _do(database, f"SET ROLE {BAD}; CREATE OPERATOR public.<+> (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = int8pl)")
+    _do(database, f"REVOKE CREATE ON SCHEMA public FROM {BAD}")
+    with pytest.raises(UnsafeStorage, match=f"the operator <[+]> of the role {BAD} is in the schema public"):
+        await open_postgres(login(database, OWNER), SETTINGS, SIGNATURE)
+    _do(
+        database, "DROP OPERATOR public.<+> (bigint, bigint); CREATE FUNCTION public.left_there() RETURNS bigint LANGUAGE sql AS 'SELECT 1'"
+    )
+    await (await open_postgres(login(database, OWNER), SETTINGS, SIGNATURE)).close()
+    _do(database, f"ALTER FUNCTION public.left_there OWNER TO {BAD}")
+
+    with pytest.raises(UnsafeStorage, match=f"the function left_there of the role {BAD} is in the schema public"):
+        await open_postgres(login(database, OWNER), SETTINGS, SIGNATURE)
+
+
 async def test_a_function_of_a_stranger_cannot_hide_that_it_is_there(database: str) -> None:
     silencing = (
         "GRANT CREATE ON SCHEMA public TO PUBLIC; "

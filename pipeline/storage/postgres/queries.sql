@@ -1318,6 +1318,16 @@ WITH
         SELECT c.* FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
         WHERE n.nspname = 'remit' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
     ),
+    -- Beside pg_catalog a name without a schema may mean something there; who may do all there, or owns the store, is trusted anyhow.
+    searched AS (
+        SELECT n.* FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
+    ),
+    trusted AS (
+        SELECT oid FROM pg_catalog.pg_roles WHERE rolsuper
+        UNION SELECT nspowner FROM searched
+        UNION SELECT relowner FROM relations
+        UNION SELECT datdba FROM pg_catalog.pg_database WHERE datname = current_database()
+    ),
     powers AS (
         SELECT r.oid, r.rolname, CASE
             WHEN r.rolsuper THEN 'a superuser'
@@ -1352,13 +1362,19 @@ FROM (
     WHERE n.nspname = 'remit' AND f.prosecdef
     UNION ALL
     SELECT CASE a.grantee WHEN 0 THEN 'everybody' ELSE 'the role ' || pg_get_userbyid(a.grantee) END
-        || ' may make functions in the schema ' || n.nspname || ', where those of pgvector are looked for'
-    FROM pg_catalog.pg_extension AS e
-    JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
-    CROSS JOIN LATERAL aclexplode(n.nspacl) AS a
-    LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = a.grantee
-    WHERE e.extname = 'vector' AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND NOT coalesce(r.rolsuper, false)
-        AND a.grantee NOT IN (SELECT relowner FROM relations)
+        || ' may make functions in the schema ' || s.nspname || ', where those of pgvector are looked for'
+    FROM searched AS s CROSS JOIN LATERAL aclexplode(s.nspacl) AS a
+    WHERE a.privilege_type = 'CREATE' AND a.grantee NOT IN (SELECT oid FROM trusted)
+    UNION ALL
+    SELECT 'the function ' || f.proname || ' of the role ' || pg_get_userbyid(f.proowner) || ' is in the schema ' || s.nspname
+        || ', where those of pgvector are looked for'
+    FROM searched AS s JOIN pg_catalog.pg_proc AS f ON f.pronamespace = s.oid
+    WHERE f.proowner NOT IN (SELECT oid FROM trusted)
+    UNION ALL
+    SELECT 'the operator ' || o.oprname || ' of the role ' || pg_get_userbyid(o.oprowner) || ' is in the schema ' || s.nspname
+        || ', where those of pgvector are looked for'
+    FROM searched AS s JOIN pg_catalog.pg_operator AS o ON o.oprnamespace = s.oid
+    WHERE o.oprowner NOT IN (SELECT oid FROM trusted)
 ) AS h;
 
 -- changed_policies
