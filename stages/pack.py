@@ -179,7 +179,7 @@ class _Packing:
 
     async def count_the_rest(self, deadline: float) -> None:
         for place in range(len(self.quotes)):
-            if anyio.current_time() < deadline:
+            if place not in self.sizes and anyio.current_time() < deadline:
                 await self._size(place)
 
     async def _read(self, place: int, wants: Wants, deadline: float) -> bool:
