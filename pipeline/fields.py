@@ -47,7 +47,7 @@ def blank(text: str) -> bool:
 
 def without_surrogates(text: str) -> str:
     """The text with U+FFFD for every half of a character, which no encoding can carry."""
-    return _SURROGATES.sub("\ufffd", text)
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def mended(text: str) -> str:
@@ -111,10 +111,10 @@ def list_at(field: str, value: object, most: int) -> Sequence[Any]:
 
 def names_at(field: str, value: object, *, most: int, characters: int) -> tuple[str, ...]:
     """A list of names, blanks around them taken off, each kept once."""
-    names = [
-        name_at(f"{field}[{place}]", each.strip() if isinstance(each, str) else each, characters)
-        for place, each in enumerate(list_at(field, value, most))
-    ]
+    given = list_at(field, value, most)
+    if not given:
+        return ()
+    names = [name_at(f"{field}[{place}]", each.strip() if isinstance(each, str) else each, characters) for place, each in enumerate(given)]
     return tuple(dict.fromkeys(names))
 
 
@@ -133,4 +133,4 @@ def one_of(field: str, value: object, known: Sequence[str]) -> str:
 
 def member_at(field: str, value: object, kind: type[E]) -> E:
     """The member of an enumeration that this word stands for."""
-    return kind(one_of(field, value, [each.value for each in kind]))
+    return value if isinstance(value, kind) else kind(one_of(field, value, list(kind)))

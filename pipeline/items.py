@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from hashlib import sha256
+from types import NoneType
 from typing import Any, ClassVar
 
 from remit.pipeline.authority import Grants, scope_at
@@ -32,14 +33,13 @@ from remit.stages.request import Source
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-_FIELDS: dict[type[Any], tuple[Field[Any], ...]] = {
-    Record: fields(Record),
-    Label: fields(Label),
-    Shelf: fields(Shelf),
-    Origin: fields(Origin),
-    Claim: fields(Claim),
+_FIELDS: dict[type[Any], tuple[tuple[str, Any], ...]] = {
+    kind: tuple((each.name, each.default) for each in fields(kind)) for kind in (Record, Label, Shelf, Origin, Claim)
 }
 _NOT_STATED = frozenset({"digest", "actor", "key"})
+_PLAIN = (str, int, float, NoneType)
+
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +235,7 @@ def _references(field: str, value: object, own: MemoryId, limits: Limits) -> tup
 
 
 def _check_size(record: Record, limits: Limits) -> None:
-    characters = sum(len(text) for text in _texts(record))
+    characters = sum(map(len, _texts(record)))
     if characters > limits.text_characters:
         raise TooLarge("text", f"{characters} characters with all that belongs to it, {limits.text_characters} are allowed")
 
@@ -250,16 +250,20 @@ def _texts(record: Record) -> Iterator[str]:
 
 def _digest(record: Record, without: Iterable[str]) -> str:
     stated = _stated(record, _NOT_STATED.union(without))
-    return sha256(json.dumps(stated, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return sha256(_canonical(stated).encode()).hexdigest()
 
 
 def _stated(value: Any, without: frozenset[str] = frozenset()) -> Any:
     """A value as JSON, fields that hold their default left out, so that a field added one day changes no digest of today."""
-    if isinstance(value, str | int | float | None):
+    if isinstance(value, _PLAIN):
         return value
     if isinstance(value, tuple):
         return [_stated(each) for each in value]
     if isinstance(value, datetime):
         return value.isoformat()
-    held = ((each.name, getattr(value, each.name), each.default) for each in _FIELDS[type(value)] if each.name not in without)
-    return {name: _stated(inner) for name, inner, default in held if inner != default}
+    stated = {}
+    for name, default in _FIELDS[type(value)]:
+        held = getattr(value, name)
+        if held is not default and held != default and name not in without:
+            stated[name] = _stated(held)
+    return stated

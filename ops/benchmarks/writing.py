@@ -41,6 +41,15 @@ INSERT INTO remit.vocabulary (org, shelf, word, letters) SELECT %s, %s, word, le
 ON CONFLICT DO NOTHING
 """
 
+COUNTED = (
+    "UPDATE shelf SET passages = passages + ?1, words = words + ?2 WHERE org = ?3 AND id = 1",
+    """INSERT INTO embedded (org, space, shelf, vectors) VALUES (?3, 'by hand', 1, ?1)
+    ON CONFLICT DO UPDATE SET vectors = vectors + ?1 + 0 * ?2""",
+)
+"""What belongs to the tables besides: the counts of what stands on the shelf."""
+
+COUNTED_TOO = "UPDATE remit.shelf SET passages = passages + %s, words = words + %s WHERE org = %s AND id = %s"
+
 Rows = list[tuple[Any, ...]]
 Tables = dict[str, Rows]
 Put = Callable[[Tables, list[str]], None]
@@ -87,6 +96,8 @@ def _sqlite_put(hand: apsw.Connection, tables: Tables) -> Put:
         hand.executemany("INSERT INTO phrase (rowid, org, words) VALUES (?, ?, ?)", zip(keys, [ORG] * len(keys), plain, strict=True))
         uses = Counter(word for words in plain for word in words.split())
         hand.executemany(VOCABULARY, [(ORG, len(word), word, count) for word, count in sorted(uses.items())])
+        for statement in COUNTED:
+            hand.execute(statement, (len(plain), sum(uses.values()), ORG))
         hand.execute("COMMIT")
 
     return put
@@ -120,6 +131,7 @@ def _postgres_put(hand: psycopg.Connection[Any]) -> Put:
             hand.execute(KNOWN, (ORG, of["passage"][0][4], words))
             for table, rows in of.items():
                 _copied(hand, table, rows)
+            hand.execute(COUNTED_TOO, (len(plain), sum(len(each.split()) for each in plain), ORG, of["passage"][0][4]))
 
     return put
 

@@ -17,6 +17,9 @@ from remit.stages.evidence import Claim, MemoryId, Origin, Status, Trust
 ALIAS = "="
 """An alias is indexed as one word, this mark and then its words with single spaces between; no other word begins with it."""
 
+NOTHING: NDArray[np.float32] = np.zeros(0, np.float32)
+"""Kept in place of a vector for what a space has nothing to embed of: it is compared with nothing, and asked for no more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
@@ -54,7 +57,7 @@ class Passage:
 
     `start` and `end` are byte offsets in the memory's UTF-8 text. `words` is word → how often it stands here, aliases included;
     `length` counts the words of the text for BM25. `plain` holds the unstemmed words in order, space separated, for phrases.
-    `vectors` is space → float32 unit vector; a text with nothing to embed has none.
+    `vectors` is space → float32 unit vector, or `NOTHING` where the text has nothing to embed.
     """
 
     ordinal: int
@@ -262,6 +265,16 @@ class Forgotten:
 def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
     """Events version by version, each version before what happened to it."""
     return tuple(sorted(events, key=lambda event: (event.version, event.what not in (Written.STORED, Written.REPLACED))))
+
+
+def or_nothing(vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What is kept of what an embedder made of a text: its vector, or `NOTHING` when it is zero."""
+    return vector if vector.any() else NOTHING
+
+
+def worth_keeping(vector: NDArray[np.float32]) -> bool:
+    """Whether it has a direction, or is `NOTHING`; zero and what is no number is kept by no store."""
+    return not vector.size or bool(vector.any() and np.isfinite(vector).all())
 
 
 def lowest(stated: Trust, parents: Iterable[Trust]) -> Trust:

@@ -86,16 +86,24 @@ class Decisions:
                 self._command("shelves_at", places=places),
                 self._command("memories_of", **names_of(wanted)),
                 self._command("passages_kept", **names_of(wanted)),
-                self._command("receipts_of", **used_by(used)),
-                self._command("tombstones_of", marks=[tombstone(self._of, *each) for each in used]),
+                *self._of_keys(used),
             ]
         )
         numbers = [iter(numbers_of(each).tolist()) for each in answers.row(1)]
         self._memory_numbers, self._passage_numbers, self._shelf_numbers = numbers
-        self._take(*(json.loads(answers.value(place) or b"[]") for place in range(2, 6)))
-        self._tombstones.update(json.loads(answers.value(6) or b"[]"))
+        shelves, memories, kept, *of_keys = (json.loads(answers.value(place) or b"[]") for place in range(2, len(answers.results)))
+        receipts, marks = of_keys or ((), ())
+        self._take(shelves, memories, kept, receipts)
+        self._tombstones.update(marks)
 
-    def _take(self, shelves: list[Any], memories: list[Any], passages: list[Any], receipts: list[Any]) -> None:
+    def _of_keys(self, used: Sequence[tuple[str, str]]) -> list[Command]:
+        """What became of keys; most writes have none."""
+        if not used:
+            return []
+        marks = [tombstone(self._of, *each) for each in used]
+        return [self._command("receipts_of", **used_by(used)), self._command("tombstones_of", marks=marks)]
+
+    def _take(self, shelves: Sequence[Any], memories: Sequence[Any], passages: Sequence[Any], receipts: Sequence[Any]) -> None:
         for place, number, vectors in shelves:
             self._shelves[place], self._vectors[number] = number, vectors
         standing: dict[tuple[int, bool], list[tuple[int, list[str]]]] = {}

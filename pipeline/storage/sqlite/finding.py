@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remit.pipeline.errors import StorageUnavailable
+from remit.pipeline.storage.entry import ALIAS
 from remit.pipeline.storage.sqlite.line import OutOfTime, reading, rows
 from remit.pipeline.storage.sqlite.nearest import nearest
 from remit.pipeline.storage.sqlite.phrases import phrase_match
@@ -27,6 +28,8 @@ from remit.stages.report import Degradation, Reason
 from remit.stages.request import Source
 
 EXACT = {Lane.LOCAL: Route.LOCAL_EXACT, Lane.SEMANTIC: Route.SEMANTIC_EXACT}
+
+LOST = "Its index of words is lost, or a part of it: run `remit init`, which makes it again."
 
 _NO_KEYS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 _NOWHERE = Postings(_NO_KEYS, _NO_KEYS, _NO_KEYS, _NO_KEYS)
@@ -55,6 +58,7 @@ class Progress:
     neighbours: list[Neighbours] = field(default_factory=list)
     compared: dict[Lane, int] = field(default_factory=dict)
     eligible: NDArray[np.int64] | None = None
+    turns: bool = True
     dead: dict[Reason, int] = field(default_factory=dict)
     routes: dict[Route, str] = field(default_factory=dict)
     degraded: list[Degradation] = field(default_factory=list)
@@ -69,6 +73,7 @@ class Progress:
             neighbours=tuple(self.neighbours),
             compared=self.compared,
             eligible=self.eligible,
+            turns=self.turns,
             dead=self.dead,
             routes=self.routes,
             degraded=tuple(self.degraded),
@@ -114,6 +119,7 @@ class _Search:
     def run(self) -> None:
         self._shelves = shelves_reached(self._db, self._means.sql, self._parameters)
         self._parameters["shelves"] = self._shelves.all
+        self._progress.turns = self._shelves.turns
         if self._shelves.count:
             passages, words = self._row("passages_in_their_time")
             self._progress.passages, self._progress.words = self._shelves.passages + passages, self._shelves.words + words
@@ -164,17 +170,31 @@ class _Search:
         fitting = words
         places, entries = self._places(words, most + 1)
         if not entries.size and self._progress.words and self._row("words_lost") == (1,):
-            raise StorageUnavailable("Its index of words is lost: run `remit init`, which makes it again.")
+            raise StorageUnavailable(LOST)
         if entries.size > most:
             rare = self._fitting(words, most)
             fitting = [word for word in words if word in rare]
             places, entries = self._places(fitting, most)
+        self._look_whether_whole(fitting, np.bincount(places, minlength=len(fitting)).tolist(), most)
         postings, dead = _parted(fitting, places, entries), self._dead(fitting, most)
         # All at once, so that a route that ran out of time tells nothing by halves.
         self._progress.postings, self._progress.dead = postings, dead
         self._progress.routes[Route.LEXICAL] = RAN
         if len(fitting) < len(words):
             self._leave_out([word for word in words if word not in fitting])
+
+    def _look_whether_whole(self, words: Sequence[str], standing: Sequence[int], most: int) -> None:
+        """Raises when a word stands in more passages than places: then a part of the index is lost, and what it held cannot be found.
+
+        Of the words with the fewest places as many as cost no more looks than one word on `seek_shelves`; of aliases nothing is counted.
+        """
+        places_of = {word: places for word, places in zip(words, standing, strict=True) if not word.startswith(ALIAS)}
+        rarest = sorted(places_of, key=places_of.__getitem__)[: self._means.seek_shelves // self._shelves.count]
+        used = {rarest[index]: uses for index, uses in json.loads(self._row("words_used", words=dumped(rarest))[0])}
+        short = [word for word in rarest if places_of[word] < used[word] <= most]
+        held = json.loads(self._row("words_held", words=dumped(short))[0]) if short else []
+        if any(places < used[short[index]] for index, places in held):
+            raise StorageUnavailable(LOST)
 
     def _places(self, words: Sequence[str], most: int) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         joined, packed = self._row(self._many("find_words"), words=dumped(words), most=most)

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 _UNPLAIN = re.compile(r"[\x00-\x1f!-/:-`{-\x7f]")
-_ENDLESS_WORD = re.compile(r"[^ ]{1000,}")
+_ENDLESS = 1000
+_ENDLESS_WORD = re.compile(rf"[^ ]{{{_ENDLESS},}}")
 _HALF = re.compile(r"[\ud800-\udfff]")
 
 
@@ -17,6 +18,8 @@ def phrased(plain: str) -> str:
     What is not a small letter, a digit or beyond ASCII becomes `_` and its number; a word too long for the index becomes its hash.
     """
     spelled = _UNPLAIN.sub(lambda odd: f"_{ord(odd[0]):02x}", plain)
+    if len(spelled) < _ENDLESS:
+        return spelled
     return _ENDLESS_WORD.sub(lambda word: "_" + sha256(word[0].encode("utf-8", "surrogatepass")).hexdigest(), spelled)
 
 

@@ -4,8 +4,11 @@
 -- crosses into Python costs a hand-over of the interpreter lock.
 
 -- shelves_of_all
--- The shelves in reach of an access to every scope of its org: [id, source, passages, words] of each.
-SELECT json_group_array(json_array(id, source, passages, words))
+-- The shelves in reach of an access to every scope of its org: [id, source, passages, words, whether they are turns of a conversation]
+-- of each.
+SELECT json_group_array(json_array(
+    id, source, passages, words, source = 'session' AND (conversation <> '' OR substr(scope, 1, 13) = 'conversation:')
+))
 FROM shelf
 WHERE org = :org
     AND source IN (SELECT value FROM json_each(:sources))
@@ -14,7 +17,9 @@ WHERE org = :org
 
 -- shelves_of_granted
 -- The same for an access to listed scopes, `global` among them. `+` keeps the planner from seeking every pair of scope and origin.
-SELECT json_group_array(json_array(id, source, passages, words))
+SELECT json_group_array(json_array(
+    id, source, passages, words, source = 'session' AND (conversation <> '' OR substr(scope, 1, 13) = 'conversation:')
+))
 FROM shelf
 WHERE org = :org
     AND scope IN (SELECT value FROM json_each(:granted))
@@ -83,8 +88,24 @@ SELECT json_group_array(json_array(w.key, (
 FROM json_each(:words) AS w;
 
 -- words_lost
--- Whether no word at all stands in the index of the org. A part of it that is lost is found by `remit doctor`.
+-- Whether no word at all stands in the index of the org.
 SELECT NOT EXISTS (SELECT 1 FROM posting WHERE org = :org);
+
+-- words_used
+-- In how many passages of these shelves each word stands, as the vocabulary counts them: [index of the word, passages] of each.
+SELECT json_group_array(json_array(w.key, (
+    SELECT ifnull(sum(v.uses), 0) FROM vocabulary AS v
+    WHERE v.org = :org AND v.shelf IN (SELECT value FROM json_each(:shelves)) AND v.letters = length(w.value) AND v.word = w.value
+)))
+FROM json_each(:words) AS w;
+
+-- words_held
+-- In how many places of the index each word stands on these shelves, also those that do not stand now: [index of the word, places] of each.
+SELECT json_group_array(json_array(w.key, (
+    SELECT count(*) FROM posting AS p
+    WHERE p.org = :org AND p.word = w.value AND p.shelf IN (SELECT value FROM json_each(:shelves))
+)))
+FROM json_each(:words) AS w;
 
 -- dead
 -- How many passages hold a word but are superseded, and how many are outside their time, each counted up to :most.
@@ -371,6 +392,11 @@ SELECT source_id FROM (
     ORDER BY m.aged_from DESC, m.id LIMIT :most
 ) ORDER BY aged_from DESC, id;
 
+-- here
+-- Which of the named memories are here, by their places in the list.
+SELECT json_group_array(w.key)
+FROM json_each(:names) AS w CROSS JOIN memory AS m ON m.org = :org AND m.source = w.value ->> 0 AND m.id = w.value ->> 1;
+
 -- memory_of
 -- A memory as a write finds it.
 SELECT key, shelf, version, digest, superseded, approval, trust FROM memory WHERE org = :org AND source = :source AND id = :id;
@@ -416,9 +442,8 @@ INSERT OR REPLACE INTO memory (
     aged_from, importance, pinned, status, trust, outline, actor, written_at, write_key, title, origin, aliases, tags, claims,
     supersedes, disputes, derived_from, text
 ) VALUES (
-    :key, :org, :source, :id, :shelf, :version, :digest, :approval, :superseded, :valid_from, :valid_until, :expires_at, :created_at,
-    :ended_at, :aged_from, :importance, :pinned, :status, :trust, :outline, :actor, :written_at, :write_key, :title, :origin, :aliases,
-    :tags, :claims, :supersedes, :disputes, :derived_from, :text
+    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28,
+    ?29, ?30, ?31, ?32
 );
 
 -- mark_memory

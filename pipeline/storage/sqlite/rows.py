@@ -75,43 +75,45 @@ def ids(names: Iterable[MemoryId]) -> list[list[str]]:
     return [[name.source, name.id] for name in names]
 
 
-def record_row(record: Record) -> dict[str, Any]:
-    """The columns of a memory that its owner stated."""
-    label = record.label
-    return {
-        "source": str(record.id.source),
-        "id": record.id.id,
-        "digest": record.digest,
-        "approval": str(label.approval),
-        "valid_from": micros(label.valid_from),
-        "valid_until": micros(label.valid_until),
-        "expires_at": micros(label.expires_at),
-        "created_at": micros(record.created_at),
-        "ended_at": micros(record.ended_at),
-        "aged_from": micros(record.ended_at or record.created_at),
-        "importance": record.importance,
-        "pinned": record.pinned,
-        "status": str(record.status),
-        "trust": str(record.trust),
-        "actor": record.actor,
-        "write_key": record.key,
-        "title": record.title,
-        "origin": None if record.origin is None else dumped(asdict(record.origin)),
-        "aliases": listed(record.aliases),
-        "tags": listed(record.tags),
-        "claims": listed([[claim.says, claim.about] for claim in record.claims]),
-        "supersedes": listed(ids(record.supersedes)),
-        "disputes": listed(ids(record.disputes)),
-        "derived_from": listed(ids(record.derived_from)),
-        "text": record.text,
-    }
-
-
-def outline_row(record: Record, version: int) -> str:
-    """What ranking needs of a memory; see `outlines_of`."""
-    aged_from = micros(record.ended_at or record.created_at)
-    scope = record.label.shelf.scope
-    return dumped([record.id.source, record.id.id, scope, version, aged_from, record.importance, record.pinned, record.status])
+def memory_row(record: Record, key: int, shelf: int, version: int, superseded: bool, written_at: datetime) -> tuple[Any, ...]:
+    """The columns of a memory, in the order of the statement `add_memory`. The outline is what ranking needs of it; see `outlines_of`."""
+    label, (source, name) = record.label, record.id
+    created_at, ended_at = micros(record.created_at), micros(record.ended_at)
+    aged_from = created_at if ended_at is None else ended_at
+    return (
+        key,
+        label.shelf.org,
+        str(source),
+        name,
+        shelf,
+        version,
+        record.digest,
+        str(label.approval),
+        superseded,
+        micros(label.valid_from),
+        micros(label.valid_until),
+        micros(label.expires_at),
+        created_at,
+        ended_at,
+        aged_from,
+        record.importance,
+        record.pinned,
+        str(record.status),
+        str(record.trust),
+        dumped([source, name, label.shelf.scope, version, aged_from, record.importance, record.pinned, record.status]),
+        record.actor,
+        micros(written_at),
+        record.key,
+        record.title,
+        None if record.origin is None else dumped(asdict(record.origin)),
+        listed(record.aliases),
+        listed(record.tags),
+        listed([[claim.says, claim.about] for claim in record.claims]),
+        listed(ids(record.supersedes)),
+        listed(ids(record.disputes)),
+        listed(ids(record.derived_from)),
+        record.text,
+    )
 
 
 def outlines_of(joined: str | None) -> dict[int, Outline]:

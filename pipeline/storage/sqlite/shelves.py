@@ -19,13 +19,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Shelves:
-    """The shelves an access reaches: their numbers as JSON, which of them belong to a source, and what always stands on them."""
+    """The shelves an access reaches: their numbers as JSON, which of them belong to a source, what always stands on them, and whether any
+    holds what was said in a conversation."""
 
     all: str
     of_source: Mapping[Source, Sequence[int]]
     passages: int
     words: int
     count: int
+    turns: bool
 
 
 def still(db: apsw.Connection, sql: Mapping[str, str], access: Access) -> Access:
@@ -52,10 +54,11 @@ def shelves_reached(db: apsw.Connection, sql: Mapping[str, str], parameters: Map
     name = "shelves_of_all" if parameters["granted"] is None else "shelves_of_granted"
     reached = json.loads(value(db, sql[name], parameters))
     of_source: dict[Source, list[int]] = {}
-    for number, source, _, _ in reached:
+    for number, source, _, _, _ in reached:
         of_source.setdefault(Source(source), []).append(number)
     passages, words = sum(shelf[2] for shelf in reached), sum(shelf[3] for shelf in reached)
-    return Shelves(dumped([shelf[0] for shelf in reached]), of_source, passages, words, len(reached))
+    turns = any(shelf[4] for shelf in reached)
+    return Shelves(dumped([shelf[0] for shelf in reached]), of_source, passages, words, len(reached), turns)
 
 
 def in_reach(db: apsw.Connection, sql: Mapping[str, str], access: Access, work: Callable[[dict[str, Any]], T]) -> T:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from heapq import merge
 from struct import Struct
 from typing import Any
@@ -15,10 +16,10 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from remit.pipeline.storage.entry import ALIAS, Entry, Event, Passage, Receipt, Record, Refusal, Written, lowest, tombstone
+from remit.pipeline.storage.entry import ALIAS, Entry, Event, Passage, Receipt, Record, Refusal, Written, lowest, tombstone, worth_keeping
 from remit.pipeline.storage.sqlite.line import rows
 from remit.pipeline.storage.sqlite.phrases import phrased, phrased_org
-from remit.pipeline.storage.sqlite.rows import INDEX_OF, dumped, event_row, micros, outline_row, record_row, shelf_of, shelf_row, until
+from remit.pipeline.storage.sqlite.rows import INDEX_OF, dumped, event_row, ids, memory_row, micros, shelf_of, shelf_row, until
 from remit.stages.access import Access, Approval, Label, Shelf
 from remit.stages.evidence import MemoryId, Trust
 
@@ -27,7 +28,7 @@ _packed = Struct("<qIIB").pack
 
 
 PIECE = 8192
-"""Postings sorted in one go: a few milliseconds."""
+"""Words sorted in one go: a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,15 @@ class Standing:
 class Gathered:
     """Rows and counts that wait to be written together."""
 
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    derived: list[tuple[Any, ...]] = field(default_factory=list)
     passages: list[tuple[Any, ...]] = field(default_factory=list)
-    postings: list[tuple[Any, ...]] = field(default_factory=list)
+    postings: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
     vectors: list[tuple[Any, ...]] = field(default_factory=list)
     phrases: list[tuple[Any, ...]] = field(default_factory=list)
     tags: list[tuple[Any, ...]] = field(default_factory=list)
     memories: set[int] = field(default_factory=set)
-    uses: dict[tuple[int, str], int] = field(default_factory=lambda: defaultdict(int))
+    uses: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     on_shelf: dict[int, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
     embedded: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
 
@@ -85,7 +88,14 @@ class Writing:
         self._shelf_at: dict[Shelf, int] = {}
         self._shelf_under: dict[int, Shelf] = {}
         self._gathered = Gathered()
+        self._missing = set[MemoryId]()
         self._derivations = bool(self._one("any_derived"))
+
+    def expect(self, names: Iterable[MemoryId]) -> None:
+        """Finds out in one look which of these memories are not here yet: those need not be asked for one by one."""
+        named = list(dict.fromkeys(names))
+        there = json.loads(self._one("here", names=dumped(ids(named)))[0][0])
+        self._missing = {name for place, name in enumerate(named) if place not in set(there)}
 
     def put(self, entry: Entry, access: Access) -> Receipt:
         record = entry.record
@@ -121,24 +131,32 @@ class Writing:
 
     def finish(self) -> None:
         """Writes what was gathered. Sorted, because neighbours in an index are cheap to write after one another."""
+        self._add_memories()
         gathered, self._gathered = self._gathered, Gathered()
         self._many("add_passage", gathered.passages)
-        self._many("add_posting", _in_order(gathered.postings))
+        self._many("add_posting", [each for word in _in_order(list(gathered.postings)) for each in sorted(gathered.postings[word])])
         self._many("add_vector", gathered.vectors)
         self._many("add_phrases", gathered.phrases)
         self._many("add_tag", gathered.tags)
-        words = [(self._org, shelf, len(word), word, uses) for (shelf, word), uses in sorted(gathered.uses.items()) if uses]
+        words = [(self._org, shelf, len(word), word, number) for shelf, word, number in _used(gathered.uses)]
         self._many("use_word", words)
         self._many("forget_word", [word[:4] for word in words if word[4] < 0])
         self._many("count_vectors", [(self._org, space, shelf, number) for (space, shelf), number in gathered.embedded.items()])
         for shelf, (passages, length) in gathered.on_shelf.items():
             self._one("count_on_shelf", shelf=shelf, passages=passages, words=length)
 
+    def _add_memories(self) -> None:
+        """Writes the memories that were gathered, before anything is asked that has to do with them."""
+        added, self._gathered.rows = self._gathered.rows, []
+        derived, self._gathered.derived = self._gathered.derived, []
+        self._many("add_memory", added)
+        self._many("add_derived", derived)
+
     def _first(self, record: Record) -> Receipt | None:
         """What the first write with this key was told, or that the key was forgotten, or now comes with something else."""
-        found = self._one("receipt_of", actor=record.actor, key=record.key)
+        found = self._aside("receipt_of", actor=record.actor, key=record.key)
         if not found:
-            gone = self._one("tombstone_of", mark=tombstone(self._org, record.actor, record.key or ""))
+            gone = self._aside("tombstone_of", mark=tombstone(self._org, record.actor, record.key or ""))
             return _refused(record, Refusal.KEY_FORGOTTEN) if gone else None
         source, name, digest, written, version = found[0]
         if (source, name, digest) != (record.id.source, record.id.id, record.digest):
@@ -148,7 +166,7 @@ class Writing:
     def _told(self, record: Record, written: Written, version: int) -> Receipt:
         if record.key is not None:
             row = {"source": str(record.id.source), "id": record.id.id, "digest": record.digest}
-            self._one("add_receipt", actor=record.actor, key=record.key, written=str(written), version=version, **row)
+            self._aside("add_receipt", actor=record.actor, key=record.key, written=str(written), version=version, **row)
         return Receipt(id=str(record.id), written=written, version=version)
 
     def _reached(self, names: Iterable[MemoryId], access: Access) -> list[Before] | None:
@@ -178,10 +196,10 @@ class Writing:
             self._last_memory += 1
             key = self._last_memory
         standing = self._standing(label, self._number(label.shelf), superseded)
-        row = record_row(record) | {"key": key, "shelf": standing.shelf, "version": version, "superseded": superseded}
-        self._one("add_memory", outline=outline_row(record, version), written_at=micros(written_at), **row)
+        self._missing.discard(record.id)
+        self._gathered.rows.append(memory_row(record, key, standing.shelf, version, superseded, written_at))
+        self._gathered.derived += [(self._org, str(name.source), name.id, key) for name in record.derived_from]
         self._gathered.tags += [(self._org, key, tag) for tag in record.tags]
-        self._many("add_derived", [(self._org, str(name.source), name.id, key) for name in record.derived_from])
         self._derivations = self._derivations or bool(record.derived_from)
         if self._derivations and record.trust is not Trust.VERIFIED:
             self._lower(record)
@@ -201,7 +219,7 @@ class Writing:
             self._gather_passage(entry.record, passage, key, standing, vectors)
             if standing.approved:
                 self._gather_indexes(entry.record, passage, standing, vectors)
-                self._count(standing, passage.words, passage.length, vectors, 1)
+                self._count(standing, passage.words.keys(), passage.length, vectors, 1)
 
     def _gather_passage(self, record: Record, passage: Passage, key: int, standing: Standing, vectors: Iterable[str]) -> None:
         self._gathered.passages.append(
@@ -218,7 +236,7 @@ class Writing:
                 passage.length,
                 passage.start,
                 passage.end,
-                dumped(list(vectors)),
+                _named(tuple(vectors)),
                 None if passage.text == record.text else passage.text,
                 dumped(list(passage.words)),
             )
@@ -226,21 +244,23 @@ class Writing:
 
     def _gather_indexes(self, record: Record, passage: Passage, standing: Standing, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         org, key, shelf, source = self._org, self._last_passage, standing.shelf, INDEX_OF[record.id.source]
-        stands = (standing.superseded, standing.valid_from, standing.valid_until)
-        self._gathered.postings += [
-            (org, word, shelf, key, *stands, _packed(key, count, passage.length, source)) for word, count in passage.words.items()
-        ]
-        self._gathered.vectors += [(org, space, shelf, key, *stands, vector.tobytes()) for space, vector in vectors.items()]
+        superseded, start, end = standing.superseded, standing.valid_from, standing.valid_until
+        postings, length = self._gathered.postings, passage.length
+        for word, count in passage.words.items():
+            postings[word].append((org, word, shelf, key, superseded, start, end, _packed(key, count, length, source)))
+        for space, vector in vectors.items():
+            self._gathered.vectors.append((org, space, shelf, key, superseded, start, end, vector.tobytes()))
         self._gathered.phrases.append((key, self._phrased_org, phrased(passage.plain)))
 
-    def _count(self, standing: Standing, words: Iterable[str], length: int, spaces: Iterable[str], sign: int) -> None:
+    def _count(self, standing: Standing, words: Collection[str], length: int, spaces: Iterable[str], sign: int) -> None:
         """Keeps the counters of an approved passage that comes (1) or goes (-1)."""
-        uses, shelf = self._gathered.uses, standing.shelf
-        for word in words:
-            if not word.startswith(ALIAS):
-                uses[shelf, word] += sign
+        uses = self._gathered.uses[standing.shelf]
+        if sign > 0:
+            uses.update(words)
+        else:
+            uses.subtract(words)
         if standing.always:
-            self._count_standing(shelf, length, spaces, sign)
+            self._count_standing(standing.shelf, length, spaces, sign)
 
     def _count_standing(self, shelf: int, length: int, spaces: Iterable[str], sign: int) -> None:
         passages, total = self._gathered.on_shelf[shelf]
@@ -292,6 +312,8 @@ class Writing:
         ]
 
     def _before(self, name: MemoryId) -> Before | None:
+        if name in self._missing:
+            return None
         found = self._one("memory_of", source=str(name.source), id=name.id)
         return Before(*found[0]) if found else None
 
@@ -302,7 +324,7 @@ class Writing:
         """The number of a shelf, new if need be."""
         if shelf not in self._shelf_at:
             row = shelf_row(shelf)
-            found = self._one("shelf_at", **row) or self._one("add_shelf", **row)
+            found = self._aside("shelf_at", **row) or self._aside("add_shelf", **row)
             self._shelf_at[shelf] = found[0][0]
         return self._shelf_at[shelf]
 
@@ -312,6 +334,12 @@ class Writing:
         return self._shelf_under[number]
 
     def _one(self, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        if self._gathered.rows:
+            self._add_memories()
+        return self._aside(name, **parameters)
+
+    def _aside(self, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Asks or writes what has nothing to do with memories that were gathered."""
         return rows(self._db, self._sql[name], {"org": self._org} | parameters)
 
     def _many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -320,8 +348,14 @@ class Writing:
 
 
 def sound(vectors: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-    """Vectors that have a direction, little-endian; zero and what is no number is like nothing, and is not kept."""
-    return {space: vector.astype("<f4") for space, vector in vectors.items() if vector.any() and np.isfinite(vector).all()}
+    """The vectors that are kept, little-endian."""
+    return {space: vector.astype("<f4", copy=False) for space, vector in vectors.items() if worth_keeping(vector)}
+
+
+@lru_cache(64)
+def _named(spaces: tuple[str, ...]) -> str:
+    """Few and always the same."""
+    return dumped(spaces)
 
 
 def out_of_its_own_place(memory: Before, older: Iterable[Before]) -> bool:
@@ -333,7 +367,15 @@ def _refused(record: Record, code: Refusal) -> Receipt:
     return Receipt(id=str(record.id), written=Written.REFUSED, code=code)
 
 
-def _in_order(postings: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """By word, shelf and passage, which no two share; in pieces, for one sort of them all would hold the interpreter too long."""
-    pieces = [sorted(postings[start : start + PIECE]) for start in range(0, len(postings), PIECE)]
+def _in_order(words: list[str]) -> list[str]:
+    """Sorted, in pieces, for one sort of them all would hold the interpreter too long."""
+    pieces = [sorted(words[start : start + PIECE]) for start in range(0, len(words), PIECE)]
     return pieces[0] if len(pieces) == 1 else list(merge(*pieces))
+
+
+def _used(uses: Mapping[int, Counter[str]]) -> Iterator[tuple[int, str, int]]:
+    """Shelf, word and how many uses more or less, in order. Names that are matched whole are no words."""
+    for shelf in sorted(uses):
+        numbers = uses[shelf]
+        for word in _in_order([word for word, number in numbers.items() if number and not word.startswith(ALIAS)]):
+            yield shelf, word, numbers[word]
