@@ -25,6 +25,8 @@ STARTS = {
     "count_words": "SEARCH p USING PRIMARY KEY (org=? AND word=? AND shelf=?)",
     "count_words_on_many": "SEARCH p USING PRIMARY KEY (org=? AND word=?)",
     "words_lost": "SEARCH posting USING PRIMARY KEY (org=?)",
+    "words_used": "SEARCH v USING PRIMARY KEY (org=? AND shelf=? AND letters=? AND word=?)",
+    "words_held": "SEARCH p USING PRIMARY KEY (org=? AND word=? AND shelf=?)",
     "dead": "posting_dead (org=? AND word=? AND superseded=? AND shelf=?",
     "vectors_on_shelves": "SEARCH embedded USING PRIMARY KEY (org=? AND space=? AND shelf=?)",
     "every_vector": "SEARCH vector USING PRIMARY KEY (org=? AND space=? AND shelf=?)",
@@ -40,8 +42,9 @@ STARTS = {
     "passages_of": "SEARCH m USING INDEX sqlite_autoindex_memory_1 (org=? AND source=? AND id=?)",
     "brief_facts": "memory_by_shelf (org=? AND shelf=? AND pinned=?",
     "brief_sessions": "memory_by_shelf (org=? AND shelf=?",
+    "here": "sqlite_autoindex_memory_1 (org=? AND source=? AND id=?)",
     "memory_of": "(org=? AND source=? AND id=?)",
-    "receipt_of": "(org=? AND key=?)",
+    "receipt_of": "(org=? AND actor=? AND key=?)",
     "passages_kept": "(memory=?)",
 }
 WHOLE_TABLES = re.compile(r"SCAN (?!w\b|t\b|k\b|f\b|json_each|carray|\(|CONSTANT)")
