@@ -19,7 +19,7 @@ from remit.pipeline.calling import CallFault
 from remit.pipeline.config import BackfillSettings
 from remit.pipeline.embedding.batch import Embedded
 from remit.pipeline.embedding.streams import State, Stream, Streams
-from remit.pipeline.storage.entry import Dropped, Lacking, Lent
+from remit.pipeline.storage.entry import NOTHING, Dropped, Lacking, Lent, or_nothing
 from remit.stages.access import Access
 from remit.stages.evidence import Lane
 
@@ -52,7 +52,7 @@ class Embedding:
     """How far a stream has come: `having` of the `passages` that stand now in reach have a vector, and what this run did for that.
 
     `embedded` were given theirs; `changed` were replaced, withdrawn or given one by somebody else before that; `empty` have nothing to
-    embed; `failed` counts what kept others from a vector. `seconds` is how long it waits now, or would have to.
+    embed, and count as having theirs; `failed` counts what kept others from a vector. `seconds` is how long it waits now, or would have to.
     """
 
     stream: Lane
@@ -228,13 +228,17 @@ class _Filling:
             with anyio.CancelScope(shield=True):
                 await self._means.store.keep_vectors(space, nothing, access)
             raise
-        vectors = {each.key: vector for each, vector in zip(asked, embedded.vectors, strict=True) if vector.any()}
+        made = {each.key: or_nothing(vector) for each, vector in zip(asked, embedded.vectors, strict=True)}
+        vectors = {key: vector for key, vector in made.items() if vector.size}
+        empty = made.keys() - vectors.keys() - {asked[place].key for place in embedded.failed}
+        if empty:
+            await self._means.store.keep_vectors(space, dict.fromkeys(sorted(empty), NOTHING), await self._access())
         kept = await self._means.store.keep_vectors(space, {**nothing, **vectors}, await self._access())
         self._embedded += kept
         self._changed += len(vectors) - kept
         self._failed |= {each.key: self._hopeless[each.key] for each in passages if each.key in self._hopeless}
         self._failed |= {asked[place].key: code for place, code in embedded.failed.items()}
-        self._empty |= {each.key for each in asked} - vectors.keys() - self._failed.keys()
+        self._empty |= empty
         self._fruitless = self._fruitless + 1 if embedded.failed and not vectors else 0
         if self._means.rate is not None:
             self._not_before = max(self._not_before, self._means.time()) + len(asked) / self._means.rate

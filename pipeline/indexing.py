@@ -12,7 +12,7 @@ from remit.pipeline.chunking import Chunk, Count, chunks, stated_in
 from remit.pipeline.config import Chunking
 from remit.pipeline.counting import ModelCounter, counter_named
 from remit.pipeline.embedding.local import LocalHash
-from remit.pipeline.storage.entry import Entry, Passage, Record
+from remit.pipeline.storage.entry import Entry, Passage, Record, or_nothing
 from remit.stages.ports import TokenCounter
 from remit.stages.request import Source
 
@@ -68,17 +68,17 @@ class Indexer:
     def _passage(self, title: str, about: str, aliases: Mapping[str, int], chunk: Chunk, ordinal: int) -> Passage:
         above = "\n".join([title, *(heading for heading in chunk.heading if heading != title), about])
         words, length = self._analyser.indexed(f"{chunk.text}\n{above}")
-        vectors = {each.space: each.vector_of_words(words) for each in self._hashes}
+        vectors = {each.space: or_nothing(each.vector_of_words(words)) for each in self._hashes}
         plain = self._analyser.plain(f"{title}\n{chunk.text}" if ordinal == 0 else chunk.text)
         return Passage(
             ordinal=ordinal,
             start=chunk.start,
             end=chunk.end,
             text=chunk.text,
-            words={**words, **aliases},
+            words={**words, **aliases} if aliases else words,
             length=length,
             plain=" ".join(plain),
-            vectors={space: vector for space, vector in vectors.items() if vector.any()},
+            vectors=vectors,
         )
 
 

@@ -6,7 +6,9 @@ import codecs
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -26,6 +28,8 @@ from remit.stages.evidence import Origin
 MARKDOWN = frozenset({".md", ".markdown"})
 TEXTS = MARKDOWN | {".txt", ".rst"}
 LINES = frozenset({".jsonl", ".ndjson", ".json"})
+STDIN = Path("-")
+"""Names what is piped in; a file of that name is `./-`, and a folder too."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -93,7 +97,7 @@ class Intake:
         A text file becomes a doc, and so does each one in a folder; any other file that is named is read as JSON Lines. Nothing that
         stands in a file raises, and no more than one line or one text file is held at once.
         """
-        if not path.is_dir():
+        if path == STDIN or not path.is_dir():
             yield from [self._doc(path, path.name, named=True)] if path.suffix.lower() in TEXTS else self.lines_from(path)
             return
         for found in _walked(path):
@@ -128,10 +132,10 @@ class Intake:
         return Read(item=item, file=file, size=len(content))
 
     def lines_from(self, path: Path) -> Iterator[Read | Problem]:
-        """What stands in a file of JSON Lines, whatever its name; what cannot be read is told in its place."""
+        """What stands in a file of JSON Lines, whatever its name, or is piped in; what cannot be read is told in its place."""
         file = _told(path)
         try:
-            with path.open("rb") as opened:
+            with _opened(path) as opened:
                 for number, line, size in _bounded(opened, self.limits.line_bytes):
                     found = self._line(line, first=number == 1, known=path.suffix.lower() in LINES)
                     if not isinstance(found, tuple):
@@ -170,6 +174,10 @@ class Intake:
             raise InvalidRequest("item", "must be an object")
         unstated = {name: given for name, given in (("scope", self.scope), ("org", self.org)) if value.get(name) is None}
         return self.item_from({**value, **unstated})
+
+
+def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb")
 
 
 def size_of(path: Path) -> int:

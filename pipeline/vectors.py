@@ -14,7 +14,7 @@ from remit.pipeline.embedding.local import LocalHash
 from remit.pipeline.embedding.precision import keeping
 from remit.pipeline.embedding.streams import Stream, Streams
 from remit.pipeline.indexing import Indexer
-from remit.pipeline.storage.entry import Entry, Lacking, Passage, Record, Whole
+from remit.pipeline.storage.entry import Entry, Lacking, Passage, Record, Whole, or_nothing
 from remit.stages.access import Access
 from remit.stages.evidence import MemoryId
 
@@ -32,6 +32,8 @@ async def with_vectors(entries: Sequence[Entry], embedders: Sequence[PassageEmbe
 
     A passage is embedded with its memory's title above it. One that stays without is found by its words until its vector is made.
     """
+    if not embedders:
+        return Vectored(entries=tuple(entries))
     passages = [list(entry.passages) for entry in entries]
     pending: dict[int, str] = {}
     where = [(row, column) for row, entry in enumerate(entries) for column in range(len(entry.passages))]
@@ -39,9 +41,9 @@ async def with_vectors(entries: Sequence[Entry], embedders: Sequence[PassageEmbe
     for embedder in embedders if texts else ():
         embedded = await embedder.embed_each(texts)
         for place, (row, column) in enumerate(where):
-            if embedded.vectors[place].any():
+            if place not in embedded.failed:
                 passage = passages[row][column]
-                vector = np.ascontiguousarray(embedded.vectors[place])
+                vector = np.ascontiguousarray(or_nothing(embedded.vectors[place]))
                 passages[row][column] = replace(passage, vectors={**passage.vectors, embedder.space: vector})
         for place, code in embedded.failed.items():
             pending.setdefault(where[place][0], code)
@@ -96,7 +98,7 @@ class Later:
         for place, each in enumerate(passages):
             passage = indexed.get((each.memory, each.ordinal))
             if passage is not None and passage.text == each.text and self._stream.space in passage.vectors:
-                vectors[place] = passage.vectors[self._stream.space]
+                vectors[place] = passage.vectors[self._stream.space] if passage.vectors[self._stream.space].size else 0.0
         return replace(embedded, vectors=vectors)
 
     async def _indexed(self, names: Collection[MemoryId], access: Access) -> dict[tuple[MemoryId, int], Passage]:

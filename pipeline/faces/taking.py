@@ -14,7 +14,7 @@ from remit.pipeline.engine import Engine
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.faces.wire import item_from, receipt_to
 from remit.pipeline.fields import member_at, name_at
-from remit.pipeline.intake import Intake, Problem, Read, Skip, Skipped, size_of
+from remit.pipeline.intake import STDIN, Intake, Problem, Read, Skip, Skipped, size_of
 from remit.pipeline.items import Doc, Fact, Item, Session
 from remit.pipeline.remember import Receipt, Refusal, Written
 from remit.stages.render import shown
@@ -95,7 +95,7 @@ class Intaking:
 
         What is named, and holds a memory that was not refused, becomes an allowed root of the principal's org for good.
         """
-        roots = {path: str(path.resolve()) for path in self.paths if path.is_dir() or path.is_file()}
+        roots = {path: str(path.resolve()) for path in self.paths if path != STDIN and (path.is_dir() or path.is_file())}
         with engine.roots.lent(principal.org, list(roots.values())):
             async for taken in self._taken(engine.remember_stream(self._items(), principal)):
                 if not taken.refused and (root := roots.pop(taken.named, None)) is not None:

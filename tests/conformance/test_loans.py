@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 from conformance.answers import filled
-from conformance.worlds import EVERYTHING, NOW, SPACE, direction, memory, seen_from
+from conformance.worlds import EVERYTHING, NOW, SPACE, direction, memory, seen_from, wanting
 
-from remit.pipeline.storage.entry import Change, Forgetting, Lent, Written
+from remit.pipeline.storage.entry import NOTHING, Change, Forgetting, Lent, Written
 from remit.pipeline.storage.store import Store
 from remit.stages.access import Access, Approval
-from remit.stages.evidence import MemoryId
+from remit.stages.evidence import Lane, MemoryId
 from remit.stages.request import Source
 
 pytestmark = pytest.mark.anyio
@@ -110,6 +110,37 @@ async def test_what_changed_meanwhile_or_is_no_vector_is_left_as_it_is(store: St
     assert await store.coverage(SPACE, EVERYTHING) == (3, 7)
     await store.change([Change(what=Written.RESTORED, id=MemoryId(Source.FACT, "superseded"))], EVERYTHING)
     assert await store.coverage(SPACE, EVERYTHING) == (4, 8)
+    assert await store.faults() == []
+
+
+async def test_what_has_nothing_to_embed_counts_as_embedded_and_is_compared_with_nothing(store: Store) -> None:
+    await filled(
+        store,
+        [
+            memory("always", "red"),
+            memory("timed", "red", valid_until=WHILE),
+            memory("superseded", "red"),
+            memory("forgotten", "red"),
+            memory("found", "red", degrees=5),
+        ],
+    )
+    loan = {each.memory.id: each.key for each in (await lent(store)).passages}
+    assert sorted(loan) == ["always", "forgotten", "superseded", "timed"]
+
+    assert await store.keep_vectors(SPACE, dict.fromkeys(loan.values(), NOTHING), EVERYTHING) == 4
+
+    assert await store.coverage(SPACE, EVERYTHING) == (5, 5)
+    assert await store.coverage(SPACE, LATER) == (4, 4)
+    assert (await lent(store)).passages == ()
+    found = await store.find(wanting(near=5), EVERYTHING)
+    assert [len(near.keys) for near in found.neighbours] == [1]
+    assert found.compared[Lane.LOCAL] == 5
+    await filled(store, [memory("by", "x", degrees=1, supersedes=(MemoryId(Source.FACT, "superseded"),))])
+    await store.forget(Forgetting(names=(MemoryId(Source.FACT, "forgotten"),)), EVERYTHING)
+    assert await store.coverage(SPACE, EVERYTHING) == (4, 4)
+    assert await store.faults() == []
+    assert (await store.drop_vectors([OTHER], 0, EVERYTHING)).vectors == 5
+    assert await store.coverage(SPACE, EVERYTHING) == (0, 4)
     assert await store.faults() == []
 
 

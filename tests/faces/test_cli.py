@@ -287,6 +287,20 @@ def test_one_bad_line_among_good_ones_loses_only_itself(remit: Remit, tmp_path: 
     ]
 
 
+def test_lines_come_from_stdin_which_becomes_no_root(remit: Remit, tmp_path: Path) -> None:
+    (tmp_path / "-").write_text(lines(fact("file", "Another.")))
+
+    added = remit("add", "-", stdin=lines(fact("a", "One."), "not json"))
+    document = remit("add", "-", stdin="# A document\n")
+    export = remit("export").out
+    imported = remit("--store", "sqlite:elsewhere.db", "import", "-", stdin=export)
+
+    assert added.out.splitlines() == ["stored fact:a v1", "refused -:2 not_json Expecting value, column 1"]
+    assert document.out.startswith("refused -:1 unknown_kind")
+    assert imported.out.splitlines() == ["stored fact:a v1"]
+    assert remit("roots").out == "no file may be looked at\n"
+
+
 def test_receipts_as_json_are_one_object_a_line(remit: Remit, tmp_path: Path) -> None:
     (tmp_path / "notes.jsonl").write_text(lines(fact("a", "One."), "{", fact("b", "")))
 

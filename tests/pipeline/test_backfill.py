@@ -375,6 +375,29 @@ async def test_the_local_hash_is_made_as_when_it_was_taken_in(new_other_store: N
     assert after == expected
 
 
+async def test_what_has_nothing_to_embed_keeps_no_stream_pending(new_other_store: NewStore) -> None:
+    signs = [
+        Fact(id="marks", text="!!! --- ???"),
+        Fact(id="soon", text="…", expires_at=datetime(2126, 1, 1, tzinfo=UTC)),
+        Doc(id="rule", text="***\n\n==="),
+    ]
+    directly, later = new_other_store(), new_other_store()
+    async with engine_at(directly, *FACTS, *signs) as engine:
+        expected = (await engine.recall(Request(query="lighthouse"), ALL)).meta.mode["embedding"]["local"]
+        assert (expected["coverage"], expected["state"]) == (1.0, "ready")
+    async with engine_at(later, *FACTS, *signs, config={"embedding": {"provider": "none"}}):
+        pass
+    async with engine_at(later) as engine:
+        last = (await embedded(engine, stream="local"))[-1]
+        again = (await embedded(engine, stream="local"))[-1]
+        told = (await engine.recall(Request(query="lighthouse"), ALL)).meta.mode["embedding"]["local"]
+        assert (await engine.doctor(ALL)).faults == ()
+
+    assert (last.step, last.having, last.passages) == (Step.COMPLETE, 13, 13)
+    assert (again.step, again.having, again.embedded, again.empty) == (Step.COMPLETE, 13, 0, 0)
+    assert told == expected
+
+
 # What is embedded where memories come in
 
 

@@ -16,7 +16,7 @@ from remit.pipeline.embedding.local import LocalHash
 from remit.pipeline.embedding.streams import Stream, Streams, Wholly
 from remit.pipeline.indexing import Indexer
 from remit.pipeline.outbound import Outbound
-from remit.pipeline.storage.entry import Record
+from remit.pipeline.storage.entry import NOTHING, Record
 from remit.pipeline.vectors import Completing
 from remit.stages.access import Label, Shelf
 from remit.stages.evidence import Lane, MemoryId
@@ -79,7 +79,8 @@ async def test_a_doc_is_cut_and_every_passage_has_title_headings_and_names() -> 
 async def test_a_doc_without_text_has_no_passage_and_a_fact_has_one() -> None:
     assert (await indexer(LOCAL).entry(record(" \n", Source.DOC))).passages == ()
     (passage,) = (await indexer(LOCAL).entry(record("!"))).passages
-    assert (passage.words, passage.length, passage.plain, passage.vectors) == ({}, 0, "", {})
+    assert (passage.words, passage.length, passage.plain) == ({}, 0, "")
+    assert passage.vectors[LOCAL.space] is NOTHING
 
 
 async def test_vectors_are_of_text_title_and_headings_without_the_names() -> None:
@@ -98,13 +99,16 @@ class Lengths:
         return np.array([[len(text) > 1, 0] for text in texts], np.float32).reshape(-1, 2)
 
 
-async def test_an_embedder_of_the_host_adds_its_vectors_and_a_zero_vector_is_left_out() -> None:
+async def test_an_embedder_of_the_host_adds_its_vectors_and_a_zero_vector_is_noted_as_nothing() -> None:
     lengths = Stream(lane=Lane.SEMANTIC, questions=Lengths(), passages=Wholly(Lengths()))
     local = Stream(lane=Lane.LOCAL, questions=LOCAL, passages=Wholly(LOCAL))
     whole = Completing(indexer(LOCAL), Streams([lengths, local], Outbound(), most_cached=1))
     made = [(await whole.entry(record(text))).passages[0].vectors for text in ("crash", "c")]
 
-    assert [sorted(vectors) for vectors in made] == [["lengths/2", LOCAL.space], [LOCAL.space]]
+    assert [{space: vector.size for space, vector in vectors.items()} for vectors in made] == [
+        {"lengths/2": 2, LOCAL.space: 128},
+        {"lengths/2": 0, LOCAL.space: 128},
+    ]
 
 
 async def test_without_embedders_there_are_no_vectors() -> None:

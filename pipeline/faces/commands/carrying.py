@@ -20,7 +20,9 @@ command = commands("Taking in and out")
 
 @command
 def add(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="JSON Lines, Markdown or text files, or folders of such.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="JSON Lines (- is stdin), Markdown or text files, or folders of such.")
+    ],
     scope: Annotated[str | None, typer.Option("--scope", help="Of what states none itself; else global.")] = None,
     org: Annotated[str | None, typer.Option("--org", help="Of what states none itself; else the principal's.")] = None,
     source: Annotated[str | None, typer.Option("--source", help="What text files become: fact, session or doc.")] = None,
@@ -40,7 +42,7 @@ def add(
 
 @command
 def import_(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="What remit export printed.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="What remit export printed; - is stdin.")],
     *,
     common: Common,
 ) -> int:

@@ -29,6 +29,7 @@ from remit.pipeline.storage.entry import (
     lowest,
     refused,
     tombstone,
+    worth_keeping,
 )
 from remit.pipeline.storage.memory.finding import Indexed, Kept
 from remit.stages.access import Access, Approval
@@ -310,5 +311,5 @@ def _meant(kept: Kept, what: Forgetting, access: Access) -> bool:
 
 
 def sound(vectors: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-    """Vectors that have a direction; zero and what is no number is like nothing, and is not kept."""
-    return {space: vector for space, vector in vectors.items() if vector.any() and np.isfinite(vector).all()}
+    """The vectors that are kept."""
+    return {space: vector for space, vector in vectors.items() if worth_keeping(vector)}

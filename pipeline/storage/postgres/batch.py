@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remit.pipeline.storage.entry import ALIAS, Entry, Passage, Record
+from remit.pipeline.storage.entry import ALIAS, Entry, Passage, Record, worth_keeping
 from remit.pipeline.storage.postgres.desk import Desk
 from remit.pipeline.storage.postgres.rows import INDEX_OF, dumped, micros, outline, spelled, stated, until, word_key
 from remit.pipeline.storage.postgres.statements import Command
@@ -61,9 +61,9 @@ class Batch:
         ]
 
     def sound(self, given: Vectors) -> dict[str, NDArray[np.float32]]:
-        """Vectors that have a direction and that a table has room for; zero and what is no number is like nothing, and is not kept."""
+        """The vectors that are kept: those that a table has room for."""
         fitting = {space: vector for space, vector in given.items() if self._desk.means.table_for(vector.size) is not None}
-        return {space: vector for space, vector in fitting.items() if vector.any() and np.isfinite(vector).all()}
+        return {space: vector for space, vector in fitting.items() if worth_keeping(vector)}
 
     def standing(self) -> Iterator[tuple[int, int, Iterable[str]]]:
         """Of each passage that stands at every time: its shelf, its length and the spaces of its vectors."""

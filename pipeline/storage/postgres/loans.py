@@ -11,7 +11,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from remit.pipeline.storage.entry import LOOK, Dropped, Lacking, Lent
+from remit.pipeline.storage.entry import LOOK, Dropped, Lacking, Lent, worth_keeping
 from remit.pipeline.storage.postgres.deciding import keys_of, turn
 from remit.pipeline.storage.postgres.desk import Desk, Transaction
 from remit.pipeline.storage.postgres.identity import Identity
@@ -61,7 +61,7 @@ async def lend(desk: Desk, space: str, after: int, most: int, until: datetime, a
 async def keep(desk: Desk, space: str, given: Vectors, access: Access) -> int:
     scope = reach(access)
     table = {key: desk.means.table_for(vector.size) for key, vector in given.items() if vector is not None}
-    sound = {key: vector for key, vector in given.items() if table.get(key) is not None and vector is not None and _has_direction(vector)}
+    sound = {key: vector for key, vector in given.items() if table.get(key) is not None and vector is not None and worth_keeping(vector)}
     loans = {"org": scope["org"], "space": space, "passages": keys_of(list(given))}
     async with desk.writing(Identity.of(access)) as transaction:
         asked = [turn(desk, scope["org"]), desk.command("held_of", **scope, passages=keys_of(list(sound)))]
@@ -148,7 +148,3 @@ async def _noted(desk: Desk, transaction: Transaction, org: str, changes: Sequen
 
 def _held(told: bytes | None) -> list[Held]:
     return [Held(*row) for row in json.loads(told or b"[]")]
-
-
-def _has_direction(vector: NDArray[np.float32]) -> bool:
-    return bool(vector.any() and np.isfinite(vector).all())
