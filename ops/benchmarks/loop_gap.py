@@ -37,8 +37,7 @@ async def ticking() -> AsyncIterator[list[float]]:
 
 async def largest_gaps(folder: Path) -> list[dict[str, Any]]:
     """The largest gaps of recalls over a large own scope, of taking in many small and one large document, and of a long context."""
-    path = folder / "loop-1x30000.db"
-    await made(path, 1, 30_000)
+    path = await made(folder / "loop-1x30000.db", 1, 30_000)
     principal = Principal(actor="bench", org="org0", scopes="*")
     async with ticking() as late:
         await anyio.sleep(3)

@@ -20,6 +20,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from postgres_recall import against_hand_written_sql, curves
+from profiling import profiles
 from quality import quality
 from sqlite_recall import against_bare_sql, against_foreign_rows
 from writing import against_bare_writes
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[Path], Awaitable[Rows]]]] = {
     "minilm": ("128 texts through MiniLM, ms", against_the_bare_loop),
     "peers": ("Remit and its peers, ms (100,000 rows of 200 tenants, top 20 inside one; 128 dimensions; three rounds)", against_peers),
     "peers768": ("The same at 768 dimensions", partial(against_peers, dimensions=768)),
+    "profile": ("Where the time of a recall goes, ms (500 own of 100,000 rows, limit 20, spans on)", profiles),
     "writing": ("Taking in, facts a second and ms", against_bare_writes),
     "import": ("A million lines taken in; some minutes", long_import),
     "kill": ("Writers killed, crowded and locked out; a few minutes", killing),

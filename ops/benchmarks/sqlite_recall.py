@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,6 +14,7 @@ from corpus import memories, questions
 from figures import percentile, ratio, row
 
 from remit.pipeline import Engine, Principal, Request, open_engine
+from remit.pipeline.storage import migrations, sqlite
 
 LIMIT = 20
 
@@ -28,10 +30,12 @@ class Statements:
         return True
 
 
-async def made(path: Path, orgs: int, rows: int) -> None:
-    """A store of `orgs` tenants with `rows` memories each; an existing one is used again."""
+async def made(path: Path, orgs: int, rows: int) -> Path:
+    """A store of `orgs` tenants with `rows` memories each, beside `path`; one that this schema made before is used again."""
+    files = migrations.read(Path(sqlite.__file__).parent / "migrations")
+    path = path.with_stem(f"{path.stem}_{blake2b(''.join(each.checksum for each in files).encode(), digest_size=3).hexdigest()}")
     if path.exists():
-        return
+        return path
     unfinished = path.with_suffix(".making")
     unfinished.unlink(missing_ok=True)
     async with open_engine(f"sqlite:{unfinished}") as engine:
@@ -40,13 +44,12 @@ async def made(path: Path, orgs: int, rows: int) -> None:
             writer = Principal(actor="bench", org=org, scopes="*")
             async for _ in engine.remember_stream(memories(org, rows, number), writer):
                 pass
-    unfinished.rename(path)
+    return unfinished.rename(path)
 
 
 async def against_bare_sql(folder: Path, *, orgs: int = 200, rows: int = 500, asked: int = 300) -> list[dict[str, Any]]:
     """A recall of 500 own of 100,000 rows, five stages, spans on; the SQL it ran, again by hand; and it without its SQL."""
-    path = folder / f"recall-{orgs}x{rows}.db"
-    await made(path, orgs, rows)
+    path = await made(folder / f"recall-{orgs}x{rows}.db", orgs, rows)
     own = orgs // 2
     whole, bare, python, stages = [], [], [], {}
     async with open_engine(f"sqlite:{path}", config={"sqlite": {"readers": 1}}) as engine:
@@ -146,9 +149,7 @@ def _with_store(engine: Engine, store: Any) -> Engine:
 async def against_foreign_rows(folder: Path, *, own: int = 1000, asked: int = 200) -> list[dict[str, Any]]:
     """The same 1,000 own rows among 0, 10,000 and 100,000 rows of other tenants: every question asked of all three in turn."""
     sizes = (0, 10_000, 100_000)
-    paths = {size: folder / f"foreign-{size}.db" for size in sizes}
-    for size, path in paths.items():
-        await made(path, 1 + size // own, own)
+    paths = {size: await made(folder / f"foreign-{size}.db", 1 + size // own, own) for size in sizes}
     times: dict[int, list[float]] = {size: [] for size in sizes}
     reader = Principal(actor="bench", org="org0", scopes=())
     async with (
