@@ -25,7 +25,7 @@ PORTS = {"http": 80, "https": 443}
 CARRIES_IPV4 = ip_network("64:ff9b::/96")
 """Where translators put IPv4 addresses (RFC 6052): the last four bytes are what is really reached."""
 
-HOST = re.compile(r"(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::\d+)?")
+HOST = re.compile(r"(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::[1-9]\d*)?")
 ETAG = re.compile(r'(?:W/)?("[\x21\x23-\x7e]*")')
 DATE = re.compile(r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT")
 """How Last-Modified is written (RFC 9110). An origin's `version` of any other form is no validator."""
@@ -212,7 +212,7 @@ def is_public(address: Address) -> bool:
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None or address in CARRIES_IPV4:
             return is_public(IPv4Address(int(address) & 0xFFFF_FFFF))
-        if address.sixtofour is not None or address.teredo is not None:
+        if address.sixtofour is not None or address.teredo is not None or address.is_site_local:
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 

@@ -141,3 +141,38 @@ async def test_a_table_that_is_gone_from_a_file_is_unavailable(tmp_path: Path, m
         answer = await interfered.recall(ASKED, ADA)
 
     assert told(answer) == ("unavailable", [(METHODS[method], "store_unavailable", "operator", True)])
+
+
+HOLDING = [
+    *FACTS,
+    Fact(id="old", text="the deploy key rotates by hand", expires_at="2026-01-01"),
+    Fact(id="new", text="the deploy key rotates itself", supersedes=("fact:f0",)),
+    Fact(id="theirs", text="the deploy key rotates", org="rival"),
+]
+
+
+@pytest.mark.parametrize(
+    "lost, outcome",
+    [
+        ("org = 'acme' AND word = 'deploy' AND superseded = 0 AND valid_until IS NULL", "unavailable"),
+        ("org = 'acme' AND word = 'deploy' AND superseded = 1", "unavailable"),
+        ("org = 'acme' AND word = 'server'", "enough"),  # not asked for
+        ("org = 'rival'", "enough"),
+        ("0", "enough"),
+    ],
+)
+async def test_c6_10_a_lost_part_of_the_index_of_words_is_unavailable_to_who_asks_for_those_words(
+    tmp_path: Path, lost: str, outcome: str
+) -> None:
+    path = tmp_path / "store.db"
+    async with engine_at(f"sqlite:{path}", *HOLDING) as engine:
+        with sqlite3.connect(path) as connection:
+            places = f"SELECT org, word, shelf, passage FROM posting WHERE {lost} LIMIT 1"  # noqa: S608 - all of it stands here
+            connection.execute(f"DELETE FROM posting WHERE (org, word, shelf, passage) IN ({places})")  # noqa: S608 - as above
+        connection.close()
+        answer = await engine.recall(Request(query="deploy key rotates", sources=("fact",)), ADA)
+
+    assert answer.outcome == outcome
+    if outcome == "unavailable":
+        assert told(answer)[1] == [("generate", "store_unavailable", "operator", True)]
+        assert "remit init" in answer.meta.because[0].detail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import string
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -417,6 +418,40 @@ async def test_what_it_says_of_memories_and_scopes_cannot_be_read() -> None:
 
     assert [word for word in (b"harbour", b"lantern", b"alpha", b"ada", b"acme", b"deploy") if word in raw] == []
     assert len(raw) < 150
+
+
+async def test_a_token_has_one_spelling() -> None:
+    letters = string.ascii_letters + string.digits + "-_"
+    async with engine_at("memory:", *facts(*"abcdef"), checkers={"crm": crm}) as engine:
+        for looks in (1, 2, 3):  # with eight bytes more each, so that the last letter has none, two or four bits to spare
+            request = replace(ASKED, ceilings={"verify": {"items": looks}})
+            token = (await engine.recall(request, ADA)).meta.continuation
+            others = [token[:-1] + letter for letter in letters if letter != token[-1]]
+            for other in (*others, f"{token}=", f"{token}==", f" {token}", f"{token}\n", token.replace("-", "+").replace("_", "/") + "+"):
+                assert await refused(engine, replace(request, continuation=other)) == REFUSED
+
+
+async def test_two_orgs_that_hold_the_same_share_nothing_that_their_tokens_say_of_it() -> None:
+    eve = replace(ADA, org="rival")
+    async with engine_at("memory:", *facts(*"abcd"), *facts(*"abcd", org="rival"), checkers={"crm": crm}) as engine:
+        ours, theirs = [decoded((await engine.recall(ASKED, who)).meta.continuation) for who in (ADA, eve)]
+
+    def names(raw: bytes) -> set[bytes]:
+        """Of the two memories that were looked at, eight bytes each, before the seal."""
+        return {raw[-48:-40], raw[-40:-32]}
+
+    assert len(names(ours)) == len(names(theirs)) == 2
+    assert not names(ours) & names(theirs)
+
+
+async def test_what_has_to_be_there_is_counted_over_all_parts() -> None:
+    request = replace(ASKED, evidence_minimum=3)
+    async with engine_at("memory:", *facts("a", "b", "stale"), Fact(id="z", text=TEXT), checkers={"crm": crm}) as engine:
+        told = [(ids(part), part.outcome, codes(part)) async for part in parts(engine, request)]
+        more = [(ids(part), part.outcome, codes(part)) async for part in parts(engine, replace(request, evidence_minimum=4))]
+
+    assert told == [(["a", "b"], "exhausted", ["ceiling_items"]), (["z"], "enough", [])]
+    assert more == [told[0], (["z"], "exhausted", ["too_few"])]
 
 
 # Authority

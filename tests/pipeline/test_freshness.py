@@ -8,6 +8,7 @@ import math
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -364,6 +365,39 @@ def test_a_link_put_in_the_way_after_the_path_was_resolved_leads_nowhere(root: P
         except OSError:
             found = Verdict.INACCESSIBLE
         assert found is Verdict.INACCESSIBLE
+
+
+@pytest.mark.parametrize("what", ["a link", "a pipe"])
+def test_what_is_put_in_the_place_of_a_file_after_it_was_looked_at_is_never_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    page, opening = root / "page.md", os.open
+
+    def opened(name: Any, flags: int, **how: Any) -> int:
+        if name == "page.md":
+            page.unlink()
+            page.symlink_to(root.parent / "elsewhere" / "page.md") if what == "a link" else os.mkfifo(page)
+        return opening(name, flags, **how)
+
+    monkeypatch.setattr(os, "open", opened)
+    with suppress(OSError):
+        assert digest(str(page), [str(root)], most_bytes=1000, unwanted=threading.Event()) is Verdict.INACCESSIBLE
+
+
+async def test_what_is_no_file_is_not_even_opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(root / "pipe")
+    opening, seen = os.open, list[object]()
+    monkeypatch.setattr(os, "open", lambda name, *flags, **how: (seen.append(name), opening(name, *flags, **how))[1])
+
+    assert await verdict(files(root), (root / "pipe").as_uri()) is Verdict.INACCESSIBLE
+    assert await verdict(files(root), (root / "page.md").as_uri(), sha(root / "page.md")) is Verdict.FRESH
+    assert ("pipe" in seen, "page.md" in seen) == (False, True)
+
+
+async def test_a_file_that_holds_more_than_it_says_is_read_no_further_than_allowed() -> None:
+    # The system says 0 bytes of what it makes up while it is read.
+    assert await verdict(files(Path("/proc/self"), most_bytes=10), "file:///proc/self/status") is Verdict.UNVERIFIED
+    assert await verdict(files(Path("/proc/self")), "file:///proc/self/status") is Verdict.CHANGED
 
 
 async def test_a_root_is_never_taken_for_the_beginning_of_another_name(root: Path) -> None:

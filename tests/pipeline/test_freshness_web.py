@@ -347,6 +347,7 @@ async def test_another_host_than_the_allowed_one_is_inaccessible_and_never_resol
         "fc00::1",
         "fe80::1",
         "fe80::1%lo",
+        "fec0::1",
         "ff02::1",
     ],
 )
@@ -478,7 +479,7 @@ async def test_a_redirect_never_leads_from_https_to_http() -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["", "http://page.test", "page.test/x", "page.test?x", "*.test", "*", "a b", "ada@page.test", "page.test:x"]
+    "host", ["", "http://page.test", "page.test/x", "page.test?x", "*.test", "*", "a b", "ada@page.test", "page.test:x", "page.test:0"]
 )
 def test_what_is_no_host_is_refused_by_name(host: str) -> None:
     with pytest.raises(ConfigError, match=r"freshness\.hosts"):

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -134,6 +134,22 @@ def test_what_a_killed_process_left_half_written_is_taken_away(tmp_path: Path) -
 
     assert [(line["n"], line["number"]) for line in lines(file)] == [(1, 1), (2, 2), (3, 3)]
     assert lines(file)[1]["previous"] == first
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_the_chain_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    appended(file, {"n": 1}, None, 1.0)
+    before = file.read_bytes()
+    work = (
+        "import resource, signal, sys; from pathlib import Path; from remit.pipeline.receipts import appended\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "appended(Path(sys.argv[1]), {'n': 2, 'long': 'x' * 5000}, None, 1.0)"
+    )
+    ended = subprocess.run([sys.executable, "-P", "-c", work, file], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 1
+    assert "OSError" in ended.stderr
+    assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize("fault", ["no folder", "a folder", "locked", "something else", "full"])
@@ -336,6 +352,27 @@ async def test_a_chain_that_is_not_whole_and_unchanged_is_refused_in_every_part(
 
 def spelled(line: Any) -> str:
     return json.dumps(line, sort_keys=True, separators=(",", ":"))
+
+
+RESPELLED: dict[str, Callable[[bytes], bytes]] = {
+    "a blank": lambda raw: raw.replace(b":", b": ", 1),
+    "a name twice": lambda raw: raw.replace(b'"outcome":', b'"outcome":"nothing_found","outcome":', 1),
+    "another order": lambda raw: json.dumps(dict(reversed(json.loads(raw).items())), separators=(",", ":")).encode() + b"\n",
+    "an escape": lambda raw: raw.replace(b'"actor":"ada"', b'"actor":"\\u0061da"', 1),
+    "no end": lambda raw: raw[:-1],
+    "another end": lambda raw: raw[:-1] + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("how", RESPELLED)
+async def test_a_line_that_says_the_same_in_another_spelling_is_refused(tmp_path: Path, how: str) -> None:
+    file = tmp_path / "r.jsonl"
+    async with engine_at("memory:", *facts("a"), receipts=file) as engine:
+        await engine.recall(ASKED, ADA)
+        written = file.read_bytes()
+        file.write_bytes(RESPELLED[how](written))
+        assert file.read_bytes() != written
+        assert await refused(engine, file) == f"receipt: {REFUSED}"
 
 
 @pytest.mark.parametrize("content", ["", "\n", "{}\n", "null\n", "[" * 5000 + "\n", "\udcff", None])
