@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 from remit.pipeline.authority import Allowance, Narrowing, allowance, scopes_at
-from remit.pipeline.config import Config, Context, Limits
+from remit.pipeline.config import Config, Context, Limits, Profile
 from remit.pipeline.continuing import START, Onward
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.fields import (
@@ -35,6 +35,9 @@ from remit.stages.selection import Selection
 FORMATS: tuple[str, ...] = get_args(get_type_hints(Context)["format"])
 
 LANES = ("lexical", "local", "semantic")
+
+LIMITS = {stage: tuple(each.name for each in fields(get_type_hints(Profile)[stage.value])) for stage in StageName}
+"""What can be limited in each stage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +168,7 @@ def _limits(given: Any, allowed: Allowance) -> dict[StageName, dict[str, Any]]:
     limits = {}
     for stage in StageName:
         ceiling = getattr(allowed.ceilings, stage)
-        limits[stage] = {each.name: getattr(ceiling, each.name) for each in fields(ceiling)}
+        limits[stage] = {name: getattr(ceiling, name) for name in LIMITS[stage]}
     for stage, stated in mapping_at("ceilings", given).items():
         if not isinstance(stage, str) or stage not in list(StageName):
             raise unknown("ceilings", stage)

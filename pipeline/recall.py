@@ -144,7 +144,7 @@ class _Steps:
         report.exhausted = None
         items = ceiling.items if recalled.generated else self.plan.onward.depth_with(ceiling.items)
         recalled.depth += items
-        report.ceiling = replace(ceiling, items=items)
+        report.ceiling = ceiling.having(items=items)
         generated = await self._at(
             StageName.GENERATE,
             recalled,
@@ -157,17 +157,17 @@ class _Steps:
                 selection=self.plan.selection,
                 turns=self.kit.config.recall.turns,
                 postings=recalled.postings,
-                ceiling=replace(ceiling, items=items),
+                ceiling=ceiling.having(items=items),
             ),
         )
-        report.ceiling = replace(ceiling, items=recalled.depth)  # what is told of all rounds stands beside what all of them might do
+        report.ceiling = ceiling.having(items=recalled.depth)  # what is told of all rounds stands beside what all of them might do
         recalled.generated.append(generated)
         return generated
 
     async def dedupe(self, hits: Generated, recalled: Recalled) -> Staged[Candidate]:
         made = len(recalled.candidates)  # in earlier rounds, as in rank and verify: their ceilings hold over all rounds together
         candidates = await self._at(
-            StageName.DEDUPE, recalled, lambda ceiling: dedupe(hits.kept, ceiling=replace(ceiling, items=ceiling.items - made))
+            StageName.DEDUPE, recalled, lambda ceiling: dedupe(hits.kept, ceiling=ceiling.having(items=ceiling.items - made))
         )
         recalled.candidates += candidates.kept
         return candidates
@@ -178,7 +178,7 @@ class _Steps:
         ranked = await self._at(
             StageName.RANK,
             recalled,
-            lambda ceiling: self._rank(candidates.kept, recalled, replace(ceiling, items=ceiling.items - looked_at)),
+            lambda ceiling: self._rank(candidates.kept, recalled, ceiling.having(items=ceiling.items - looked_at)),
         )
         recalled.ranked += ranked.kept
         return ranked
@@ -197,7 +197,7 @@ class _Steps:
                 batch=self.kit.config.freshness.batch,
                 clock=self.kit.clock,
                 keep_unverified=self.kit.config.freshness.keeps_unverified(self.access.org),
-                ceiling=replace(ceiling, items=ceiling.items - looked_at),
+                ceiling=ceiling.having(items=ceiling.items - looked_at),
             ),
         )
         recalled.verified.append(verified)
@@ -285,9 +285,9 @@ class _Steps:
         left = {source: strength / best[Lane.LEXICAL, source] for source, strength in last.items() if best[Lane.LEXICAL, source] > 0}
         return {"best": best, "left": left}
 
-    async def _others(self) -> None:
+    async def _others(self, now: float) -> None:
         """Others have their turn between two stages, however many candidates go from one to the next, but not after a moment's work."""
-        if anyio.current_time() - self.turned < MOMENT:
+        if now - self.turned < MOMENT:
             await anyio.lowlevel.checkpoint_if_cancelled()
         else:
             await anyio.lowlevel.checkpoint()
@@ -299,8 +299,9 @@ class _Steps:
             async with self.kit.crews.at(stage, within=self.left()):
                 ceiling = self.plan.ceilings[stage]
                 of_stage = max(0.0, ceiling.seconds - self.trail.reports[stage].seconds)  # earlier rounds have spent the rest
-                ceiling = replace(ceiling, seconds=min(of_stage, self.left()))
-                await self._others()
+                now = anyio.current_time()
+                ceiling = ceiling.having(seconds=min(of_stage, max(0.0, self.deadline - now)))
+                await self._others(now)
                 return await self.trail.follow(stage, lambda: work(ceiling))
         except Overloaded:
             recalled.faults.append(fault(stage, Code.OVERLOADED))

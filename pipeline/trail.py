@@ -83,7 +83,8 @@ class StageReport:
         """What the same stage did in a later round."""
         self.received += later.received
         self.returned += later.returned
-        self.rejected.update(later.rejected)
+        for reason, count in later.rejected.items():
+            self.rejected[reason] += count
         self.degraded += [each for each in later.degraded if each not in self.degraded]
         self.exhausted = later.exhausted or self.exhausted
         self.outcome = "exhausted" if self.exhausted and later.outcome == "done" else later.outcome

@@ -26,6 +26,15 @@ class Ceiling:
     tokens: int | None = None
     rounds: int = 1
 
+    def having(self, *, items: int | None = None, seconds: float | None = None) -> Ceiling:
+        """The same with other items or seconds."""
+        return Ceiling(
+            items=self.items if items is None else items,
+            seconds=self.seconds if seconds is None else seconds,
+            tokens=self.tokens,
+            rounds=self.rounds,
+        )
+
     def lowered_to(self, other: Ceiling) -> Ceiling:
         """The lower of two ceilings, limit by limit; `tokens=None` means no limit of that kind."""
         tokens = [each for each in (self.tokens, other.tokens) if each is not None]

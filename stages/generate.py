@@ -116,8 +116,8 @@ async def generate(
         found = await finder.find(wanted, access)
         if lookup.seen:
             found = replace(found, dead={})  # counted in the first round
-        wanted = replace(wanted, seconds=_left(time) * STORE_PART)
-        near, found = await _with_near_words(lookup.terms, found, wanted, finder=finder, access=access, words=words)
+        left = _left(time) * STORE_PART
+        near, found = await _with_near_words(lookup.terms, found, wanted, finder=finder, access=access, words=words, seconds=left)
         scores = lexical(lookup.terms, found, near, words)
         if scores.keys.size > MANY:
             await anyio.lowlevel.checkpoint()  # others have their turn between two pieces of arithmetic over a large scope
@@ -187,7 +187,7 @@ def _looked_up(terms: Terms) -> tuple[str, ...]:
 
 
 async def _with_near_words(
-    terms: Terms, found: Found, wanted: Wanted, *, finder: Finder, access: Access, words: Words
+    terms: Terms, found: Found, wanted: Wanted, *, finder: Finder, access: Access, words: Words, seconds: float
 ) -> tuple[dict[str, tuple[str, ...]], Found]:
     """For words that stand nowhere in scope: the caller's own near words, and where those stand. Without them when they come too late."""
     meant = [term.text for term in terms.words if not (term.stop or term.common)]  # a commonplace word is no typing error
@@ -198,14 +198,14 @@ async def _with_near_words(
     longest = max(len(word) + edits_allowed(word, words) for word in unknown)
     guesses: dict[str, tuple[str, ...]] = {}
     nearby = Found(exhausted=Limit.SECONDS)
-    with anyio.move_on_after(wanted.seconds):
+    with anyio.move_on_after(seconds):
         vocabulary = await finder.vocabulary(shortest, longest, access)
         guesses = {word: close for word in unknown if (close := near_words(word, vocabulary, words))}
         if not guesses:
             return {}, found
         more = tuple(sorted({word for close in guesses.values() for word in close} - found.postings.keys()))
         room = wanted.postings - sum(each.keys.size for each in found.postings.values())
-        nearby = await finder.find(replace(wanted, words=more, probes=(), postings=max(0, room)), access)
+        nearby = await finder.find(replace(wanted, words=more, probes=(), postings=max(0, room), seconds=seconds), access)
     postings: dict[str, Postings] = {**found.postings, **nearby.postings}
     near = {word: standing for word, close in guesses.items() if (standing := tuple(each for each in close if _stands(each, postings)))}
     return near, replace(
