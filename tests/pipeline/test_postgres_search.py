@@ -366,6 +366,26 @@ def test_a_statement_goes_by_its_index_under_row_security_whatever_is_asked(crow
     assert not re.search(rf"\b{never}\b", plan)
 
 
+NAMED = {"wholes": "receipt_by_memory", "wholes_behind": "receipt_by_memory", "keys_of": "receipt_by_memory", "lower": "derived_pkey"}
+"""Statements that look something up by the name of each memory, and the index that they do it by."""
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_is_looked_up_for_each_memory_is_found_by_its_whole_name(crowded: str, postgres_server: Postgres, name: str) -> None:
+    """Compared in another collation than the index has, a name would be looked for among everything of the org, memory by memory."""
+    if postgres_server.major < 16:
+        pytest.skip("EXPLAIN (GENERIC_PLAN) came with Postgres 16")
+    with psycopg.connect(crowded, autocommit=True) as connection, connection.transaction():
+        connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(APP)))
+        for method in ("seqscan", "bitmapscan", "hashjoin", "mergejoin"):
+            connection.execute(sql.SQL("SET LOCAL {} = off").format(sql.Identifier(f"enable_{method}")))
+        plan = [str(line) for (line,) in connection.execute(b"EXPLAIN (GENERIC_PLAN) " + SQL[name].sql).fetchall()]
+
+    conditions = [condition for scan, condition in pairwise(plan) if f" {NAMED[name]} " in scan]
+    assert conditions, plan
+    assert any("(source = " in each and "(id = " in each for each in conditions), conditions
+
+
 def _do(dsn: str, statement: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(statement.encode())

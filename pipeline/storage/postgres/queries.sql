@@ -941,7 +941,7 @@ WITH RECURSIVE lowered AS (
     SELECT d.memory, l.level
     FROM lowered AS l
     JOIN remit.memory AS m ON m.org = :org AND m.key = l.key
-    JOIN remit.derived AS d ON d.org = :org AND d.source = m.source AND d.id = m.id
+    JOIN remit.derived AS d ON d.org = :org AND d.source = m.source COLLATE "default" AND d.id = m.id
 )
 UPDATE remit.memory AS m SET trust = (ARRAY['verified', 'stated', 'untrusted'])[l.level]
 FROM (SELECT key, max(level) AS level FROM lowered GROUP BY key) AS l
@@ -992,7 +992,7 @@ SELECT json_build_array(
     (SELECT count(*) FROM remit.tag AS t WHERE t.org = :org AND t.memory = ANY (:memories::bigint[])),
     (SELECT count(*) FROM remit.past AS p WHERE p.org = :org AND p.memory = ANY (:memories::bigint[])),
     (
-        SELECT count(*) FROM remit.memory AS m JOIN remit.receipt AS r ON r.org = :org AND r.source = m.source AND r.id = m.id
+        SELECT count(*) FROM remit.memory AS m JOIN remit.receipt AS r ON r.org = :org AND r.source = m.source COLLATE "default" AND r.id = m.id COLLATE "default"
         WHERE m.org = :org AND m.key = ANY (:memories::bigint[])
     )
 );
@@ -1007,9 +1007,10 @@ WHERE p.org = :org AND p.memory = ANY (:memories::bigint[]) AND p.digest <> '' A
 DELETE FROM remit.past WHERE org = :org AND memory = ANY (:memories::bigint[]) AND digest <> '' AND actor = :actor;
 
 -- keys_of
--- The keys that memories were written with: [actor, key] of each.
+-- The keys that memories were written with: [actor, key] of each. Names are compared in the collation of the index of receipts, here and
+-- wherever receipts are looked for: in any other it is of no use, and each memory goes through all receipts of its org.
 SELECT json_agg(json_build_array(r.actor, r.key))
-FROM remit.memory AS m JOIN remit.receipt AS r ON r.org = :org AND r.source = m.source AND r.id = m.id
+FROM remit.memory AS m JOIN remit.receipt AS r ON r.org = :org AND r.source = m.source COLLATE "default" AND r.id = m.id COLLATE "default"
 WHERE m.org = :org AND m.key = ANY (:memories::bigint[]);
 
 -- add_tombstones
@@ -1063,7 +1064,7 @@ CROSS JOIN LATERAL (
 ) AS h
 CROSS JOIN LATERAL (
     SELECT json_agg(json_build_array(r.actor, r.key, r.digest, r.written, r.version) ORDER BY r.key, r.actor) AS keys
-    FROM remit.receipt AS r WHERE r.org = :org AND r.source = m.source AND r.id = m.id
+    FROM remit.receipt AS r WHERE r.org = :org AND r.source = m.source COLLATE "default" AND r.id = m.id COLLATE "default"
 ) AS k
 WHERE s.source IN (SELECT unnest(:sources::text[]))
     AND (:granted::text[] IS NULL OR (
@@ -1103,7 +1104,7 @@ CROSS JOIN LATERAL (
 ) AS h
 CROSS JOIN LATERAL (
     SELECT json_agg(json_build_array(r.actor, r.key, r.digest, r.written, r.version) ORDER BY r.key, r.actor) AS keys
-    FROM remit.receipt AS r WHERE r.org = :org AND r.source = m.source AND r.id = m.id
+    FROM remit.receipt AS r WHERE r.org = :org AND r.source = m.source COLLATE "default" AND r.id = m.id COLLATE "default"
 ) AS k;
 
 -- spaces
