@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,9 +17,10 @@ from psycopg import sql
 from remit.pipeline.config import load
 from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
 from remit.pipeline.storage.postgres import PostgresStore, open_postgres
-from remit.pipeline.storage.postgres.identity import NOBODY, Identity
+from remit.pipeline.storage.postgres.identity import BECOMING, NOBODY, Identity
+from remit.pipeline.storage.postgres.line import Answers
 from remit.pipeline.storage.postgres.rows import EVERY, SEPARATOR, scopes_setting, spelled, unspelled
-from remit.pipeline.storage.postgres.statements import plain
+from remit.pipeline.storage.postgres.statements import Command, plain
 from remit.stages.access import Access
 from remit.stages.evidence import MemoryId, PassageId
 from remit.stages.request import Source
@@ -77,6 +78,21 @@ async def test_an_identity_that_does_not_reach_the_database_is_refused(store_dat
         await store.put([memory("one", "red")], EVERYTHING)
         (line,) = store._desk.pool._idle
         line.literal = lambda text: "''"  # type: ignore[method-assign]  # what loses settings on the way
+        with pytest.raises(UnsafeStorage, match="did not reach"):
+            await store.find(wanting("red"), EVERYTHING)
+
+
+async def test_a_role_that_was_not_taken_on_is_refused(store_database: str) -> None:
+    async with opened(store_database, connections=1) as store:
+        await store.put([memory("one", "red")], EVERYTHING)
+        (line,) = store._desk.pool._idle
+        whole = line.exchange
+
+        async def losing(commands: Sequence[Command], *, until: float) -> Answers:
+            kept = [plain("SELECT 1") if each.statement.sql.startswith(BECOMING) else each for each in commands]
+            return await whole(kept, until=until)
+
+        line.exchange = losing  # type: ignore[method-assign]  # as a pooler that lends another connection in between
         with pytest.raises(UnsafeStorage, match="did not reach"):
             await store.find(wanting("red"), EVERYTHING)
 
