@@ -136,6 +136,20 @@ def test_what_a_killed_process_left_half_written_is_taken_away(tmp_path: Path) -
     assert lines(file)[1]["previous"] == first
 
 
+def test_a_receipt_is_on_the_disk_before_its_hash_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, durable, syncing = tmp_path / "r.jsonl", list[bytes](), os.fsync
+
+    def synced(descriptor: int) -> None:
+        syncing(descriptor)
+        durable.append(file.read_bytes())
+
+    monkeypatch.setattr(os, "fsync", synced)
+    hashed = appended(file, {"n": 1}, None, 1.0)
+
+    assert durable == [file.read_bytes()]
+    assert hashed.encode() in durable[0]
+
+
 def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_the_chain_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     appended(file, {"n": 1}, None, 1.0)
