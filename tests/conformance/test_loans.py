@@ -133,7 +133,8 @@ async def test_what_has_nothing_to_embed_counts_as_embedded_and_is_compared_with
     assert await store.coverage(SPACE, LATER) == (4, 4)
     assert (await lent(store)).passages == ()
     found = await store.find(wanting(near=5), EVERYTHING)
-    assert [len(near.keys) for near in found.neighbours] == [1]
+    outlines = await store.outlines([key for near in found.neighbours for key in near.keys.tolist()], EVERYTHING)
+    assert [each.passage.memory.id for each in outlines.values()] == ["found"]
     assert found.compared[Lane.LOCAL] == 5
     await filled(store, [memory("by", "x", degrees=1, supersedes=(MemoryId(Source.FACT, "superseded"),))])
     await store.forget(Forgetting(names=(MemoryId(Source.FACT, "forgotten"),)), EVERYTHING)
