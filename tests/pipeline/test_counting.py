@@ -75,8 +75,7 @@ async def test_a_long_count_that_nobody_waits_for_any_more_holds_nobody_up() -> 
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(HostCounter(slow).count, "word " * INLINE_CHARACTERS)
-            while not started.is_set():
-                await anyio.sleep(0.001)
+            await anyio.to_thread.run_sync(started.wait)
             scope.cancel()
 
     assert not go_on.is_set()

@@ -41,7 +41,7 @@ def asking(work: Work, folder: str) -> Ask:
     embeddings = Embeddings()
     embeddings.load(folder)
     turn = Lock()  # its SQLite and faiss crash the process when several threads ask at once
-    query = f"select id from txtai where similar(:text, {CANDIDATES}) and org = :org limit {LIMIT}"  # noqa: S608 - two numbers of ours
+    query = f"select id from txtai where similar(:text, {CANDIDATES}) and org = :org limit {LIMIT}"
 
     def ask(question: Question) -> list[str]:
         with turn:
