@@ -59,8 +59,9 @@ async def test_c13_10_the_local_hash_is_called_by_its_name_and_never_semantic(ne
     async with engine_at(new_store(), *ROWS) as engine:
         answer = await engine.recall(Request(query="deploy key"), ADA)
 
-    assert list(answer.meta.mode.embedding) == ["local"]
-    assert all("semantic" not in str(value) for value in (answer.meta.mode, answer.data[0].ranks))
+    assert answer.meta.mode.embedding["local"]["space"].startswith("local-feature-hash-v1")
+    assert answer.meta.mode.embedding["semantic"] == {"space": None, "coverage": None, "state": "not_configured"}
+    assert all("semantic" not in str(value) for value in (answer.meta.mode.routes, answer.data[0].ranks, answer.data[0].matchedBy))
 
 
 @pytest.mark.parametrize("typo, meant", [("deplyo", "deploy"), ("gatewya", "gateway"), ("timeuots", "timeout"), ("workrs", "worker")])
