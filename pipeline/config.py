@@ -271,6 +271,7 @@ class Limits(_Checked):
 class Sqlite(_Checked):
     readers: Positive
     busy_seconds: Seconds
+    slow_lock_seconds: Factor
     cache_kilobytes: Positive
     seek_shelves: Positive
     whole_vectors: Count

@@ -44,6 +44,9 @@ class Log:
         elif logging.getLogger("remit").isEnabledFor(logging.INFO):
             self._quiet.info(event, **values)
 
+    def warning(self, event: str, **values: str | bool | int | float) -> None:
+        (structlog.get_logger("remit") if structlog.is_configured() else self._quiet).warning(event, **values)
+
     def error(self, event: str, **values: str | bool | int | float) -> None:
         (structlog.get_logger("remit") if structlog.is_configured() else self._quiet).error(event, **values)
 

@@ -18,6 +18,8 @@ import apsw
 import apsw.aio
 
 from remit.pipeline.errors import StorageUnavailable
+from remit.pipeline.storage.sqlite.holding import UNKNOWN, Note, Operation
+from remit.pipeline.trail import log
 
 T = TypeVar("T")
 
@@ -34,13 +36,15 @@ class OutOfTime(Exception):
 
 
 class _Call:
-    """One call to a line: until when it may run, and whether its caller has left."""
+    """One call to a line: until when it may run, whether its caller has left, how long it waited to write, and for whom."""
 
-    __slots__ = ("left", "until")
+    __slots__ = ("holder", "left", "until", "waited")
 
     def __init__(self, seconds: float) -> None:
         self.until = time.monotonic() + seconds
         self.left = False
+        self.waited = 0.0
+        self.holder = UNKNOWN
 
 
 class Line:
@@ -49,17 +53,23 @@ class Line:
     A caller that is cancelled leaves at once; its work stops at SQLite's next look at the clock, and is rolled back.
     """
 
-    def __init__(self, connection: apsw.AsyncConnection, busy_seconds: float) -> None:
+    def __init__(self, connection: apsw.AsyncConnection, busy_seconds: float, slow_seconds: float, note: Note | None) -> None:
         self._connection = connection
         self._busy_seconds = busy_seconds
+        self._slow_seconds = slow_seconds
+        self._note = note
         self._call = _Call(inf)
-        self._waiting_until = 0.0
+        self._waiting_since = self._waiting_until = 0.0
+        self._beginning = False
 
     @classmethod
-    async def opened(cls, path: str, *, flags: int, busy_seconds: float, check_steps: int) -> Line:
+    async def opened(
+        cls, path: str, *, flags: int, busy_seconds: float, check_steps: int, slow_seconds: float = inf, note: Note | None = None
+    ) -> Line:
+        """With a `note`, a line that writes: it notes there what it does, and tells who it waited for longer than `slow_seconds`."""
         with told_plainly(), _having(apsw.async_controller, _controller()), _having(apsw.aio.check_progress_steps, check_steps):
             connection = await apsw.Connection.as_async(path, flags)
-        line = cls(connection, busy_seconds)
+        line = cls(connection, busy_seconds, slow_seconds, note)
         _threads.add(connection.async_controller)
         _let_the_process_end()
         await line.run(lambda db: line._attend(db, check_steps))
@@ -69,14 +79,36 @@ class Line:
         """The result of `work`. Raises `OutOfTime` past `seconds`, `StorageUnavailable` for what SQLite reports."""
         call = _Call(seconds)
         try:
-            with told_plainly(), _having(apsw.aio.deadline, inf):
+            with told_plainly(call), _having(apsw.aio.deadline, inf):
                 return cast(T, await self._connection.async_run(self._run, work, call))
         finally:
             call.left = True
+            if call.waited >= self._slow_seconds:
+                values: dict[str, str | float] = {"remit.waited_seconds": round(call.waited, 1), "remit.holder": call.holder}
+                log.warning("lock_waited", **values)
+
+    @contextmanager
+    def writing(self, db: apsw.Connection, operation: Operation) -> Iterator[None]:
+        """All of it or nothing, and nobody else writes meanwhile; those who wait are told what this is."""
+        self._beginning = True
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            self._beginning = False
+            if self._note:
+                self._note.put(operation)
+            yield
+            db.execute("COMMIT")
+        finally:
+            self._beginning = False
+            rolled_back(db)
+            if self._note:
+                self._note.clear(operation)
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True), told_plainly():
             await self._connection.aclose()
+        if self._note:
+            self._note.close()
 
     def _run(self, work: Callable[[apsw.Connection], T], call: _Call) -> T:
         self._call = call
@@ -96,11 +128,20 @@ class Line:
     def _keep_waiting(self, times: int) -> bool:
         now = time.monotonic()
         if times == 0:
+            self._waiting_since = now
             self._waiting_until = min(now + self._busy_seconds, self._call.until)
-        if self._call.left or now >= self._waiting_until:
+        over = self._call.left or now >= self._waiting_until
+        if self._beginning and (over or now - self._waiting_since >= self._slow_seconds):
+            self._see_who_holds(now)
+        if over:
             return False
         time.sleep(_NAPS[min(times, len(_NAPS) - 1)])
         return True
+
+    def _see_who_holds(self, now: float) -> None:
+        self._call.waited = now - self._waiting_since
+        if self._note and self._call.holder == UNKNOWN:
+            self._call.holder = self._note.holder()
 
 
 _threads: WeakSet[Any] = WeakSet()
@@ -163,17 +204,6 @@ def reading(db: apsw.Connection) -> Iterator[None]:
         rolled_back(db)
 
 
-@contextmanager
-def writing(db: apsw.Connection) -> Iterator[None]:
-    """All of it or nothing, and nobody else writes meanwhile."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    finally:
-        rolled_back(db)
-
-
 def rolled_back(db: apsw.Connection) -> None:
     """Ends a transaction that was not committed.
 
@@ -197,15 +227,17 @@ def emptied_log(db: apsw.Connection) -> None:
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
-    """What SQLite reports, without its text: that may hold statements, paths and rows."""
+def told_plainly(call: _Call | None = None) -> Iterator[None]:
+    """What SQLite reports, without its text: that may hold statements, paths and rows. Of a `call`, who it waited for as well."""
     try:
         yield
     except apsw.Error as error:
-        raise StorageUnavailable(_plain(error)) from None
+        raise StorageUnavailable(_plain(error, call.holder if call else UNKNOWN)) from None
 
 
-def _plain(error: apsw.Error) -> str:
+def _plain(error: apsw.Error, holder: str) -> str:
+    if isinstance(error, (apsw.BusyError, apsw.LockedError)) and holder != UNKNOWN:
+        return f"It is locked by another writer ({holder}): try again."
     for kinds, sentence in _SENTENCES:
         if isinstance(error, kinds):
             return sentence

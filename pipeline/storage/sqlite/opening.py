@@ -19,7 +19,8 @@ from remit.pipeline.config import Sqlite
 from remit.pipeline.errors import ConfigError, StorageUnavailable
 from remit.pipeline.storage import held, migrations, queries
 from remit.pipeline.storage.sqlite.checking import IDENTITY, SIGNATURE
-from remit.pipeline.storage.sqlite.line import Line, Readers, rows, told_plainly, value, writing
+from remit.pipeline.storage.sqlite.holding import Note, Operation
+from remit.pipeline.storage.sqlite.line import Line, Readers, rows, told_plainly, value
 
 APPLICATION = 0x524D4954
 """What SQLite's header says of a store of ours: RMIT."""
@@ -52,10 +53,13 @@ async def opened(path: str, settings: Sqlite, signature: str, *, rebuild: bool) 
     name, flags = await anyio.to_thread.run_sync(_way_in, Path(path))
     lines: list[Line] = []
     try:
-        for _ in range(1 + settings.readers):
-            lines.append(await Line.opened(name, flags=flags, busy_seconds=settings.busy_seconds, check_steps=settings.check_steps))
+        waits = {"busy_seconds": settings.busy_seconds, "slow_seconds": settings.slow_lock_seconds}
+        for at in range(1 + settings.readers):
+            note = Note(path) if at == 0 and flags == _OPEN else None
+            lines.append(await Line.opened(name, flags=flags, check_steps=settings.check_steps, note=note, **waits))
             if len(lines) == 1:
-                await lines[0].run(partial(_made_ready, sql=sql, signature=signature, rebuild=rebuild, busy_seconds=settings.busy_seconds))
+                ready = partial(_made_ready, writer=lines[0], sql=sql, signature=signature, rebuild=rebuild, settings=settings)
+                await lines[0].run(ready)
         reasons = [await line.run(partial(_settled, kilobytes=settings.cache_kilobytes)) for line in lines]
     except BaseException:
         for line in lines:
@@ -114,13 +118,13 @@ def _holds_tables(path: Path) -> bool:
             db.close()
 
 
-def _made_ready(db: apsw.Connection, *, sql: Mapping[str, str], signature: str, rebuild: bool, busy_seconds: float) -> None:
+def _made_ready(db: apsw.Connection, *, writer: Line, sql: Mapping[str, str], signature: str, rebuild: bool, settings: Sqlite) -> None:
     """Brings the file to this schema, in a transaction a migration, and sees that its words are of this analyser."""
     files = migrations.read(_HERE / "migrations")
     if _pending(db, sql, files):
-        _keep_a_log(db, busy_seconds)
+        _keep_a_log(db, settings.busy_seconds)
     while _pending(db, sql, files):
-        with writing(db):
+        with writer.writing(db, Operation.MIGRATE):
             todo = _pending(db, sql, files)  # somebody else may have come first
             if todo:
                 _migrate(db, sql, todo[0], signature)

@@ -18,7 +18,8 @@ from remit.pipeline.errors import StorageUnavailable
 from remit.pipeline.storage import held
 from remit.pipeline.storage.entry import Change, Dropped, Entry, Forgetting, Forgotten, Lent, Receipt, Whole
 from remit.pipeline.storage.sqlite import checking, finding, plans, reading
-from remit.pipeline.storage.sqlite.line import OutOfTime, emptied_log, rows, value, writing
+from remit.pipeline.storage.sqlite.holding import Operation
+from remit.pipeline.storage.sqlite.line import OutOfTime, emptied_log, rows, value
 from remit.pipeline.storage.sqlite.living import Living
 from remit.pipeline.storage.sqlite.loans import Loans
 from remit.pipeline.storage.sqlite.opening import Opened, opened
@@ -98,25 +99,25 @@ class SqliteStore:
         return await self._read(lambda db: reading.coverage(db, self._sql, space, access))
 
     async def lend_passages(self, space: str, after: int, most: int, until: datetime, access: Access) -> Lent:
-        return await self._write(lambda db: Loans(db, self._sql, access.org).lend(space, after, most, until, access))
+        return await self._write(Operation.EMBED, lambda db: Loans(db, self._sql, access.org).lend(space, after, most, until, access))
 
     async def keep_vectors(self, space: str, vectors: Mapping[int, NDArray[np.float32] | None], access: Access) -> int:
-        return await self._write(lambda db: Loans(db, self._sql, access.org).keep(space, vectors, access))
+        return await self._write(Operation.EMBED, lambda db: Loans(db, self._sql, access.org).keep(space, vectors, access))
 
     async def spaces(self, access: Access) -> Mapping[str, int]:
         return await self._read(lambda db: reading.spaces(db, self._sql, access))
 
     async def drop_vectors(self, keep: Collection[str], after: int, access: Access) -> Dropped:
-        return await self._write(lambda db: Loans(db, self._sql, access.org).drop(keep, after, access))
+        return await self._write(Operation.PRUNE, lambda db: Loans(db, self._sql, access.org).drop(keep, after, access))
 
     async def roots(self, org: str) -> Sequence[str]:
         return await self._read(lambda db: [path for (path,) in rows(db, self._sql["roots"], {"org": org})])
 
     async def add_root(self, org: str, path: str) -> None:
-        await self._write(lambda db: rows(db, self._sql["add_root"], {"org": org, "path": path}))
+        await self._write(Operation.ROOTS, lambda db: rows(db, self._sql["add_root"], {"org": org, "path": path}))
 
     async def drop_root(self, org: str, path: str) -> bool:
-        return bool(await self._write(lambda db: rows(db, self._sql["drop_root"], {"org": org, "path": path})))
+        return bool(await self._write(Operation.ROOTS, lambda db: rows(db, self._sql["drop_root"], {"org": org, "path": path})))
 
     async def put(self, entries: Sequence[Entry], access: Access) -> list[Receipt]:
         def work(db: apsw.Connection) -> list[Receipt]:
@@ -126,7 +127,7 @@ class SqliteStore:
             write.finish()
             return receipts
 
-        return await self._write(work) if entries else []
+        return await self._write(Operation.PUT, work) if entries else []
 
     async def change(self, changes: Sequence[Change], access: Access) -> list[Receipt]:
         def work(db: apsw.Connection) -> list[Receipt]:
@@ -135,13 +136,13 @@ class SqliteStore:
             life.finish()
             return receipts
 
-        return await self._write(work) if changes else []
+        return await self._write(Operation.CHANGE, work) if changes else []
 
     async def forget(self, what: Forgetting, access: Access, *, dry_run: bool = False) -> Forgotten:
         def work(db: apsw.Connection) -> Forgotten:
             return Living(db, self._sql, access.org).forget(what, still(db, self._sql, access), dry_run=dry_run)
 
-        done = await self._write(work)
+        done = await self._write(Operation.FORGET, work)
         if not dry_run and any(done.counts.values()):
             await self._writer.run(emptied_log)
         return done
@@ -160,7 +161,7 @@ class SqliteStore:
             life.finish()
             return receipts
 
-        return await self._write(work) if wholes else []
+        return await self._write(Operation.IMPORT, work) if wholes else []
 
     async def reindexed(self, entries: Sequence[Entry]) -> None:
         def work(db: apsw.Connection) -> None:
@@ -171,20 +172,22 @@ class SqliteStore:
                         write.reindex(entry)
                 write.finish()
 
-        await self._write(work)
+        await self._write(Operation.REINDEX, work)
 
     async def signed(self) -> None:
         setting = {"name": checking.SIGNATURE, "value": self._signature}
-        await self._write(lambda db: rows(db, self._sql["set"], setting))
+        await self._write(Operation.REINDEX, lambda db: rows(db, self._sql["set"], setting))
 
     async def records(self, after: tuple[str, MemoryId] | None, most: int) -> Sequence[tuple[str, Entry]]:
         return await self._read(lambda db: reading.records(db, self._sql, after, most))
 
     async def grant(self, actor: str, org: str, scope: str) -> None:
-        await self._write(lambda db: rows(db, self._sql["grant"], {"org": org, "actor": actor, "scope": scope}))
+        await self._write(Operation.GRANT, lambda db: rows(db, self._sql["grant"], {"org": org, "actor": actor, "scope": scope}))
 
     async def revoke(self, actor: str, org: str, scope: str) -> bool:
-        return bool(await self._write(lambda db: rows(db, self._sql["revoke"], {"org": org, "actor": actor, "scope": scope})))
+        return bool(
+            await self._write(Operation.REVOKE, lambda db: rows(db, self._sql["revoke"], {"org": org, "actor": actor, "scope": scope}))
+        )
 
     async def granted(self, actor: str, org: str) -> Sequence[str]:
         return await self._read(lambda db: [scope for (scope,) in rows(db, self._sql["granted"], {"org": org, "actor": actor})])
@@ -210,9 +213,9 @@ class SqliteStore:
         except OutOfTime:
             raise StorageUnavailable("Its readers are all busy: try again.") from None
 
-    async def _write(self, work: Callable[[apsw.Connection], T]) -> T:
+    async def _write(self, operation: Operation, work: Callable[[apsw.Connection], T]) -> T:
         def whole(db: apsw.Connection) -> T:
-            with writing(db):
+            with self._writer.writing(db, operation):
                 return work(db)
 
         return await self._writer.run(whole)
