@@ -295,6 +295,7 @@ class Postgres(_Checked):
     connect_seconds: Factor
     statement_seconds: Factor
     write_seconds: Factor
+    slow_lock_seconds: Factor
     cancel_seconds: Seconds
     safety_seconds: Seconds
     prepare: bool

@@ -47,6 +47,7 @@ HOST = {
     "condition": "tells of the catalogue and of rights",
     "facts": "tells of the server and sizes",
     "numbers": "gives numbers that nobody has",
+    "holder": "tells of who else is connected",
     "lock": "waits for its turn",
     "lock_shared": "waits for its turn",
     "owned": "tells of who logged in",

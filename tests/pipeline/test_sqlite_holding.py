@@ -21,8 +21,9 @@ from structlog.testing import capture_logs
 
 from remit.pipeline.config import load
 from remit.pipeline.errors import StorageUnavailable
+from remit.pipeline.storage.operations import Operation
 from remit.pipeline.storage.sqlite import SqliteStore, open_sqlite
-from remit.pipeline.storage.sqlite.holding import SIZE, SUFFIX, Note, Operation
+from remit.pipeline.storage.sqlite.holding import SIZE, SUFFIX, Note
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,7 @@ import anyio
 from conformance.worlds import SIGNATURE
 from remit.pipeline.config import load
 from remit.pipeline.storage.sqlite import open_sqlite
-from remit.pipeline.storage.sqlite.holding import Operation
+from remit.pipeline.storage.operations import Operation
 
 def hold(db):
     print("held", flush=True)

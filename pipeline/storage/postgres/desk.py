@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -13,10 +14,13 @@ import anyio
 from psycopg.pq.abc import PGresult
 
 from remit.pipeline.config import Postgres
-from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
+from remit.pipeline.errors import RemitError, StorageUnavailable, UnsafeStorage
+from remit.pipeline.storage.operations import UNKNOWN, Operation
 from remit.pipeline.storage.postgres import failures
 from remit.pipeline.storage.postgres.identity import (
     BECOMING,
+    NAMED,
+    NOBODY,
     OF_ORG,
     READING,
     WRITING,
@@ -25,15 +29,17 @@ from remit.pipeline.storage.postgres.identity import (
     Terms,
     confirmed,
     lock_of_grants,
+    named,
     opening,
     paths,
     scopes_as,
 )
-from remit.pipeline.storage.postgres.line import OUT_OF_TIME, ROLLBACK, Answers, Failure, Line
+from remit.pipeline.storage.postgres.line import OUT_OF_TIME, ROLLBACK, Answers, Failure, Line, Watch
 from remit.pipeline.storage.postgres.means import Means
 from remit.pipeline.storage.postgres.pool import Pool
 from remit.pipeline.storage.postgres.rows import unspelled
 from remit.pipeline.storage.postgres.statements import Command, Statement
+from remit.pipeline.trail import log
 
 REFUSED = Failure(failures.NO_RIGHT)
 
@@ -69,29 +75,59 @@ class Desk:
         async with self.reading(identity) as transaction:
             return await transaction.ask([*commands, ROLLBACK])
 
-    def writing(self, identity: Identity, *, host: bool = False) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction that is rolled back unless its last statement was COMMIT."""
-        return self._transaction(WRITING, identity, anyio.current_time() + self.settings.write_seconds, host)
+    def writing(
+        self, identity: Identity, operation: Operation | None = None, *, host: bool = False
+    ) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction that is rolled back unless its last statement was COMMIT. Who waits for it is told of its operation."""
+        return self._transaction(WRITING, identity, anyio.current_time() + self.settings.write_seconds, host, operation)
 
     @asynccontextmanager
-    async def _transaction(self, begin: str, identity: Identity, until: float, host: bool) -> AsyncIterator[Transaction]:
+    async def _transaction(
+        self, begin: str, identity: Identity, until: float, host: bool, operation: Operation | None = None
+    ) -> AsyncIterator[Transaction]:
         async with self.pool.line(until) as line:
+            # Behind a pooler nobody here knows which of the server's processes works for a line.
+            if begin == WRITING and self.settings.prepare:
+                line.watch = Watch(self.settings.slow_lock_seconds, partial(self._look_who_holds, line.pid))
             try:
-                yield Transaction(self, line, begin, identity, until, host)
+                yield Transaction(self, line, begin, identity, until, host, operation)
             finally:
+                line.watch = None
                 line.part()
+
+    async def _look_who_holds(self, waiting: int) -> None:
+        """Logs whom a write waits for, if it waits for somebody and a line is free to ask."""
+        if not self.pool.free:
+            return
+        until = anyio.current_time() + self.settings.slow_lock_seconds
+        with suppress(RemitError):
+            async with self.reading(NOBODY, until=until) as transaction:
+                told = (await transaction.ask([self.command("holder", pid=waiting), ROLLBACK])).rows(0)
+            for (name,) in told:
+                waited = round(self.settings.slow_lock_seconds, 1)
+                values: dict[str, str | float] = {"remit.waited_seconds": waited, "remit.holder": _operation((name or b"").decode())}
+                log.warning("lock_waited", **values)
+
+
+def _operation(application: str) -> str:
+    """The operation in the name of an application, which anybody may have chosen."""
+    name = application.removeprefix(NAMED)
+    return name if application.startswith(NAMED) and name in set(Operation) else UNKNOWN
 
 
 class Transaction:
     """A transaction on its line; it begins with the first question."""
 
-    def __init__(self, desk: Desk, line: Line, begin: str, identity: Identity, until: float, host: bool) -> None:
+    def __init__(
+        self, desk: Desk, line: Line, begin: str, identity: Identity, until: float, host: bool, operation: Operation | None = None
+    ) -> None:
         self._desk = desk
         self._line = line
         self._begin = begin
         self._identity = identity
         self._until = until
         self._host = host
+        self._operation = operation
         self._begun = False
         self._looking_since = -inf
 
@@ -155,6 +191,7 @@ class Transaction:
         # What looks for hazards must not find functions of strangers itself.
         terms = self._terms if "hazards" not in looks else replace(self._terms, vectors_in=None)
         begin = opening(self._line, self._begin, self._identity, terms, max(0.001, seconds))
+        begin += [named(self._operation)] if self._operation is not None else []
         after = [("", paths(self._terms))] if terms != self._terms else []
         return [*(("", each) for each in begin), *self._grants(), *looks.items(), *after]
 

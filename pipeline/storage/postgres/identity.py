@@ -9,6 +9,7 @@ from math import ceil
 from typing import TypeVar
 
 from remit.pipeline.errors import UnsafeStorage
+from remit.pipeline.storage.operations import Operation
 from remit.pipeline.storage.postgres.line import Line
 from remit.pipeline.storage.postgres.rows import EVERY, SEPARATOR, scopes_setting, spelled
 from remit.pipeline.storage.postgres.statements import Command, plain
@@ -84,6 +85,9 @@ OF_ORG = plain("SET LOCAL app.scopes = '*'")
 BECOMING = b"SET LOCAL ROLE"
 """How the statement begins by which a transaction becomes the restricted role."""
 
+NAMED = "remit "
+"""How the name of an application begins that is followed by its operation."""
+
 READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
@@ -100,6 +104,11 @@ def opening(line: Line, begin: str, identity: Identity, terms: Terms, seconds: f
         scopes_as(line, identity.scopes),
         *(_PLANNED_ONCE if begin == READING else []),
     ]
+
+
+def named(operation: Operation) -> Command:
+    """Tells whoever waits for this transaction what it is; gone when it ends."""
+    return plain(f"SET LOCAL application_name = '{NAMED}{operation}'")
 
 
 def paths(terms: Terms) -> Command:

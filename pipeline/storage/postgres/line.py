@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -46,6 +46,14 @@ class Failure:
         return self.sqlstate == failures.CANCELED
 
 
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is done, once an exchange, when it has taken `seconds`. The exchange goes on, whatever comes of that."""
+
+    seconds: float
+    look: Callable[[], Awaitable[None]]
+
+
 OUT_OF_TIME = Failure(failures.CANCELED)
 
 
@@ -80,6 +88,7 @@ class Line:
         self._expected: deque[Statement | bool | None] = deque()
         self._escaping = pq.Escaping(connection)
         self.checked = -inf
+        self.watch: Watch | None = None
 
     @property
     def closed(self) -> bool:
@@ -132,7 +141,7 @@ class Line:
                     # A pooler may lend the server to another as soon as a transaction has ended, whatever was sent after it.
                     await self._receive(Answers())
                 self._send(commands)
-                await self._receive(answers)
+                await self._receive_watched(answers)
         except psycopg.Error:
             self.close()
         except BaseException:
@@ -204,6 +213,14 @@ class Line:
                 self._take(result, answers)
             elif self.closed:
                 self._expected.clear()
+
+    async def _receive_watched(self, answers: Answers) -> None:
+        """The same, looked at when it takes long: what is cut short takes up again where it was."""
+        if self.watch is not None:
+            with anyio.move_on_after(self.watch.seconds):
+                return await self._receive(answers)
+            await self.watch.look()
+        return await self._receive(answers)
 
     def _take(self, result: PGresult, answers: Answers) -> None:
         expected, good = self._expected.popleft(), result.status in OK

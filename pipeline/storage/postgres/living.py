@@ -22,6 +22,7 @@ from remit.pipeline.storage.entry import (
     refused,
     tombstone,
 )
+from remit.pipeline.storage.operations import Operation
 from remit.pipeline.storage.postgres import failures
 from remit.pipeline.storage.postgres.batch import Batch
 from remit.pipeline.storage.postgres.deciding import Known, keys_of, names_of, used_by
@@ -52,7 +53,7 @@ async def change(desk: Desk, changes: Sequence[Change], access: Access) -> list[
 
 
 async def _change(desk: Desk, changes: Sequence[Change], access: Access) -> list[Receipt]:
-    async with desk.writing(Identity.of(access)) as transaction:
+    async with desk.writing(Identity.of(access), Operation.CHANGE) as transaction:
         receipts = [await Living(desk, access).change(transaction, each) for each in changes]
         await transaction.ask([COMMIT])
     return receipts
@@ -63,7 +64,7 @@ async def forget(desk: Desk, what: Forgetting, access: Access, *, dry_run: bool)
 
 
 async def _forget(desk: Desk, what: Forgetting, access: Access, *, dry_run: bool) -> Forgotten:
-    async with desk.writing(Identity.of(access)) as transaction:
+    async with desk.writing(Identity.of(access), Operation.FORGET) as transaction:
         done = await Living(desk, access).forget(transaction, what, dry_run=dry_run)
         if not dry_run:
             await transaction.ask([COMMIT])
@@ -83,7 +84,7 @@ async def imported(desk: Desk, wholes: Sequence[Whole], access: Access) -> list[
 
 async def _imported(desk: Desk, wholes: Sequence[Whole], access: Access) -> list[Receipt] | str:
     """The receipts, or the SQLSTATE of what lies in one of the memories."""
-    async with desk.writing(Identity.of(access)) as transaction:
+    async with desk.writing(Identity.of(access), Operation.IMPORT) as transaction:
         life = Living(desk, access)
         receipts = await life.imported(transaction, wholes)
         failure = (await transaction.tried([*life.commands(), COMMIT])).failure

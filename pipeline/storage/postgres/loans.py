@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remit.pipeline.storage.entry import LOOK, Dropped, Lacking, Lent, worth_keeping
+from remit.pipeline.storage.operations import Operation
 from remit.pipeline.storage.postgres.deciding import keys_of, turn
 from remit.pipeline.storage.postgres.desk import Desk, Transaction
 from remit.pipeline.storage.postgres.identity import Identity
@@ -40,7 +41,7 @@ class Held:
 async def lend(desk: Desk, space: str, after: int, most: int, until: datetime, access: Access) -> Lent:
     scope = reach(access)
     looked = scope | {"space": space, "after": after, "look": LOOK}
-    async with desk.writing(Identity.of(access)) as transaction:
+    async with desk.writing(Identity.of(access), Operation.EMBED) as transaction:
         asked = [turn(desk, scope["org"]), desk.command("end_loans", **scope), desk.command("lacking", **looked)]
         answers = await transaction.ask([*asked, desk.command("end_of_look", **looked)])
         lacking = json.loads(answers.value(2) or b"[]")
@@ -63,7 +64,7 @@ async def keep(desk: Desk, space: str, given: Vectors, access: Access) -> int:
     table = {key: desk.means.table_for(vector.size) for key, vector in given.items() if vector is not None}
     sound = {key: vector for key, vector in given.items() if table.get(key) is not None and vector is not None and worth_keeping(vector)}
     loans = {"org": scope["org"], "space": space, "passages": keys_of(list(given))}
-    async with desk.writing(Identity.of(access)) as transaction:
+    async with desk.writing(Identity.of(access), Operation.EMBED) as transaction:
         asked = [turn(desk, scope["org"]), desk.command("held_of", **scope, passages=keys_of(list(sound)))]
         held = _held((await transaction.ask(asked)).value(1))
         lacking = [each for each in held if space not in each.spaces]
@@ -76,7 +77,7 @@ async def keep(desk: Desk, space: str, given: Vectors, access: Access) -> int:
 async def drop(desk: Desk, keep: Collection[str], after: int, access: Access) -> Dropped:
     scope = reach(access)
     looked = scope | {"after": after, "look": LOOK}
-    async with desk.writing(Identity.of(access)) as transaction:
+    async with desk.writing(Identity.of(access), Operation.PRUNE) as transaction:
         asked = [turn(desk, scope["org"]), desk.command("held_behind", **looked), desk.command("end_of_look", **looked)]
         answers = await transaction.ask(asked)
         held = [each for each in _held(answers.value(1)) if not set(each.spaces) <= set(keep)]

@@ -31,6 +31,11 @@ class Pool:
         return int(self._places.borrowed_tokens)
 
     @property
+    def free(self) -> bool:
+        """Whether a line can be lent at once."""
+        return self._places.available_tokens > 0
+
+    @property
     def idle(self) -> int:
         return len(self._idle)
 

@@ -616,6 +616,12 @@ CROSS JOIN LATERAL (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.
 -- One writer an org at a time; the number is a hash of the org.
 SELECT pg_advisory_xact_lock(:number);
 
+-- holder
+-- The application's name of the one whom a backend waits for, rather one that waits for nobody itself; no row when it waits for nobody.
+SELECT coalesce(other.application_name, '')
+FROM unnest(pg_blocking_pids((:pid::bigint)::int)) AS blocking (pid) LEFT JOIN pg_stat_activity AS other USING (pid)
+ORDER BY cardinality(pg_blocking_pids(blocking.pid)) LIMIT 1;
+
 -- lock_shared
 -- Waits for its turn behind who has the lock alone, and beside all who share it.
 SELECT pg_advisory_xact_lock_shared(:number);

@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from remit.pipeline.storage.entry import Entry, Receipt, Refusal, refused
+from remit.pipeline.storage.operations import Operation
 from remit.pipeline.storage.postgres import failures
 from remit.pipeline.storage.postgres.deciding import names_of
 from remit.pipeline.storage.postgres.desk import Desk
@@ -56,7 +57,7 @@ async def put(desk: Desk, entries: Sequence[Entry], access: Access) -> list[Rece
 async def _put(desk: Desk, entries: Sequence[Entry], access: Access, hidden: set[MemoryId]) -> list[Receipt] | str:
     """The receipts, or the SQLSTATE of what lies in one of the entries."""
     write = Write(desk, access.org, Identity.of(access))
-    async with desk.writing(Identity.of(access)) as transaction:
+    async with desk.writing(Identity.of(access), Operation.PUT) as transaction:
         await write.look(transaction, [entry.record for entry in entries], sum(len(entry.passages) for entry in entries))
         receipts = [write.put(entry, access, hidden) for entry in entries]
         failure = (await transaction.tried([*write.commands(), COMMIT])).failure
@@ -76,7 +77,7 @@ async def _one_by_one(desk: Desk, entries: Sequence[Entry], access: Access, sqls
 async def _hidden(desk: Desk, entries: Sequence[Entry], access: Access) -> set[MemoryId]:
     """The memories that stand on shelves which this access does not reach, found out by trying, in a transaction that is rolled back."""
     write = Write(desk, access.org, Identity.of(access))
-    async with desk.writing(Identity.of(access)) as transaction:
+    async with desk.writing(Identity.of(access), Operation.PUT) as transaction:
         await write.look(transaction, [entry.record for entry in entries], 0)
         new = {entry.record.id: entry.record for entry in entries if entry.record.id not in write.memories}
         reached = [record for record in new.values() if access.reaches(record.label.shelf)]
@@ -94,7 +95,7 @@ async def reindexed(desk: Desk, entries: Sequence[Entry]) -> None:
 
 async def _reindexed(desk: Desk, org: str, entries: Sequence[Entry]) -> None:
     write = Write(desk, org, Identity.of_org(org))
-    async with desk.writing(Identity.of_org(org)) as transaction:
+    async with desk.writing(Identity.of_org(org), Operation.REINDEX) as transaction:
         await write.look(transaction, [entry.record for entry in entries], sum(len(entry.passages) for entry in entries))
         for entry in entries:
             write.reindex(entry)
@@ -102,12 +103,12 @@ async def _reindexed(desk: Desk, org: str, entries: Sequence[Entry]) -> None:
 
 
 async def add_root(desk: Desk, org: str, path: str) -> None:
-    async with desk.writing(Identity.of_org(org)) as transaction:
+    async with desk.writing(Identity.of_org(org), Operation.ROOTS) as transaction:
         await transaction.ask([desk.command("add_root", org=spelled(org), path=spelled(path), digest=_digest(path)), COMMIT])
 
 
 async def drop_root(desk: Desk, org: str, path: str) -> bool:
-    async with desk.writing(Identity.of_org(org)) as transaction:
+    async with desk.writing(Identity.of_org(org), Operation.ROOTS) as transaction:
         answers = await transaction.ask([desk.command("drop_root", org=spelled(org), digest=_digest(path)), COMMIT])
     return answers.value(0) != bytes(8)
 
@@ -117,18 +118,18 @@ def _digest(path: str) -> str:
 
 
 async def signed(desk: Desk, name: str, signature: str) -> None:
-    async with desk.writing(NOBODY, host=True) as transaction:
+    async with desk.writing(NOBODY, Operation.REINDEX, host=True) as transaction:
         await transaction.owned()
         await transaction.ask([desk.command("set", setting=name, value=signature), COMMIT])
 
 
 async def grant(desk: Desk, actor: str, org: str, scope: str) -> None:
-    async with desk.writing(Identity.of_org(org)) as transaction:
+    async with desk.writing(Identity.of_org(org), Operation.GRANT) as transaction:
         await transaction.ask([desk.command("grant", org=spelled(org), actor=spelled(actor), scope=spelled(scope)), COMMIT])
 
 
 async def revoke(desk: Desk, actor: str, org: str, scope: str) -> bool:
-    async with desk.writing(Identity.of_org(org)) as transaction:
+    async with desk.writing(Identity.of_org(org), Operation.REVOKE) as transaction:
         given = {"org": spelled(org), "actor": spelled(actor), "scope": spelled(scope)}
         lock = desk.command("lock", number=lock_of_grants(given["org"], given["actor"]))
         answers = await transaction.ask([lock, desk.command("revoke", **given), COMMIT])

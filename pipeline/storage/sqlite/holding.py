@@ -8,31 +8,13 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from enum import StrEnum
 from secrets import token_hex
+
+from remit.pipeline.storage.operations import UNKNOWN, Operation
 
 SUFFIX = "-writer"
 SIZE = 64
 """Bytes of a note; a file of another size is somebody else's, and stays as it is."""
-
-UNKNOWN = "unknown"
-"""The holder when nothing is noted, or nothing that can be believed: another program, or a process that is gone."""
-
-
-class Operation(StrEnum):
-    """What a transaction that writes is for. Nothing else that stands in a note is ever repeated."""
-
-    CHANGE = "change"
-    EMBED = "embed"
-    FORGET = "forget"
-    GRANT = "grant"
-    IMPORT = "import"
-    MIGRATE = "migrate"
-    PRUNE = "prune"
-    PUT = "put"
-    REINDEX = "reindex"
-    REVOKE = "revoke"
-    ROOTS = "roots"
 
 
 class Note:

@@ -18,7 +18,8 @@ import apsw
 import apsw.aio
 
 from remit.pipeline.errors import StorageUnavailable
-from remit.pipeline.storage.sqlite.holding import UNKNOWN, Note, Operation
+from remit.pipeline.storage.operations import UNKNOWN, Operation
+from remit.pipeline.storage.sqlite.holding import Note
 from remit.pipeline.trail import log
 
 T = TypeVar("T")

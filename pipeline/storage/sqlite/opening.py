@@ -18,8 +18,9 @@ import apsw
 from remit.pipeline.config import Sqlite
 from remit.pipeline.errors import ConfigError, StorageUnavailable
 from remit.pipeline.storage import held, migrations, queries
+from remit.pipeline.storage.operations import Operation
 from remit.pipeline.storage.sqlite.checking import IDENTITY, SIGNATURE
-from remit.pipeline.storage.sqlite.holding import Note, Operation
+from remit.pipeline.storage.sqlite.holding import Note
 from remit.pipeline.storage.sqlite.line import Line, Readers, rows, told_plainly, value
 
 APPLICATION = 0x524D4954

@@ -17,8 +17,8 @@ from remit.pipeline.config import Sqlite
 from remit.pipeline.errors import StorageUnavailable
 from remit.pipeline.storage import held
 from remit.pipeline.storage.entry import Change, Dropped, Entry, Forgetting, Forgotten, Lent, Receipt, Whole
+from remit.pipeline.storage.operations import Operation
 from remit.pipeline.storage.sqlite import checking, finding, plans, reading
-from remit.pipeline.storage.sqlite.holding import Operation
 from remit.pipeline.storage.sqlite.line import OutOfTime, emptied_log, rows, value
 from remit.pipeline.storage.sqlite.living import Living
 from remit.pipeline.storage.sqlite.loans import Loans
