@@ -24,7 +24,7 @@ BY_NUMBER = {
     "drop_phrases": "rowid = ?1",
     # rows in bulk: their first value is the org
     **dict.fromkeys(("add_passage", "add_posting", "add_vector", "add_phrases", "add_tag", "use_word", "count_vectors"), "org"),
-    "add_loan": "org",
+    **dict.fromkeys(("add_loan", "add_memory"), "org"),
     **dict.fromkeys(("drop_posting", "drop_vector", "forget_word", "set_spaces", "end_loan"), "org = ?1"),
     **dict.fromkeys(("mark_posting", "mark_vector", "drop_receipt"), "org = ?1"),
     **dict.fromkeys(("add_derived", "add_tombstone"), "org"),
