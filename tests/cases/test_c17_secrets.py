@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 import structlog
 from faults.broken import Broken, over
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from hearing import every_span
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from stories.world import ADA, NewStore, engine_at
 
@@ -53,15 +51,7 @@ QUESTION = Request(
 
 @pytest.fixture(scope="module")
 def exporter() -> Iterator[InMemorySpanExporter]:
-    """Hears every span; a process can have one provider only, so this one stays."""
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, TracerProvider):
-        provider = TracerProvider()
-        trace.set_tracer_provider(provider)
-    heard = InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(heard))
-    yield heard
-    heard.shutdown()
+    yield from every_span()
 
 
 async def raising(*_: Any) -> Any:

@@ -18,6 +18,7 @@ import pytest
 from conformance.worlds import EVERYTHING, SIGNATURE, memory, seen_from, wanting
 from databases import OWNER, login
 from disturbing import disturbed
+from hearing import logged
 
 from remit.pipeline.config import load
 from remit.pipeline.crews import Overloaded
@@ -156,16 +157,34 @@ async def test_a_thousand_searches_cancelled_at_random_lose_no_connection(store_
             with anyio.move_on_after(seconds):
                 await store.find(wanting("red", "fox", near=0), EVERYTHING)
 
-        for _ in range(20):
-            async with anyio.create_task_group() as tasks:
-                for _ in range(50):
-                    tasks.start_soon(searched, random.random() * 0.02)
+        with logged() as lines:
+            for _ in range(20):
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(50):
+                        tasks.start_soon(searched, random.random() * 0.02)
 
+        assert lines == [], "what cleans up has nothing to say"
         await every_line_as_new(store, store_database)
         assert (store._desk.pool.dropped, store._desk.pool.idle) == (0, 2)
         for _ in range(100):
             assert (await store.find(wanting("red"), EVERYTHING)).exhausted is None
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000, "in kilobytes"
+
+
+async def test_c2_7_a_connection_whose_transaction_cannot_be_ended_is_closed_and_counted(
+    store_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(store_database, connections=1) as store:
+        pool = store._desk.pool
+        with locked(store_database, "posting"), monkeypatch.context() as broken:
+            broken.setattr("remit.pipeline.storage.postgres.line.ROLLBACK", plain("ROLLBACK TO SAVEPOINT nowhere"))
+            found = await store.find(wanting("red", seconds=0.2), EVERYTHING)
+        assert (found.exhausted, pool.dropped) == (Limit.SECONDS, 0)
+        await running(store_database)  # until the answer to it has come
+
+        assert (await store.find(wanting("red"), EVERYTHING)).exhausted is None
+        assert (pool.lent, pool.idle, pool.dropped) == (0, 1, 1)
+        await every_line_as_new(store, store_database)
 
 
 async def test_a_search_that_waits_for_a_lock_ends_in_its_time_and_keeps_what_had_come(store_database: str) -> None:

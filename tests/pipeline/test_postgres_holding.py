@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -12,10 +12,9 @@ import anyio
 import anyio.lowlevel
 import psycopg
 import pytest
-import structlog
 from conformance.worlds import EVERYTHING, SIGNATURE, memory
 from databases import OWNER, login
-from structlog.testing import capture_logs
+from hearing import logged
 
 from remit.pipeline.config import load
 from remit.pipeline.errors import StorageUnavailable
@@ -38,16 +37,6 @@ async def opened(dsn: str, **changed: Any) -> AsyncIterator[PostgresStore]:
     settings = replace(load().postgres, **{"write_seconds": 0.5, "slow_lock_seconds": 0.1} | changed)
     async with await open_postgres(login(dsn, OWNER), settings, SIGNATURE) as store:
         yield store
-
-
-@contextmanager
-def logged() -> Iterator[list[Any]]:
-    structlog.configure()
-    try:
-        with capture_logs() as lines:
-            yield lines
-    finally:
-        structlog.reset_defaults()
 
 
 async def waited(holder: PostgresStore, waiting: PostgresStore, operation: Operation | None) -> list[Any]:

@@ -9,15 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.lowlevel
 import apsw
 import pytest
-import structlog
 from conformance.worlds import EVERYTHING, SIGNATURE, memory
-from structlog.testing import capture_logs
+from hearing import logged
 
 from remit.pipeline.config import load
 from remit.pipeline.errors import StorageUnavailable
@@ -77,16 +75,6 @@ def locked(folder: Path, note: bytes) -> Iterator[None]:
     yield
     db.execute("ROLLBACK")
     db.close()
-
-
-@contextmanager
-def logged() -> Iterator[list[Any]]:
-    structlog.configure()
-    try:
-        with capture_logs() as lines:
-            yield lines
-    finally:
-        structlog.reset_defaults()
 
 
 async def test_who_gives_up_is_told_what_the_other_process_does(tmp_path: Path) -> None:

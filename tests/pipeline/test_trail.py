@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 import structlog
+from hearing import every_span
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from stories.world import NewStore, engine_at
@@ -43,15 +43,7 @@ REQUEST = Request(
 
 @pytest.fixture(scope="module")
 def exporter() -> Iterator[InMemorySpanExporter]:
-    """Hears every span. A process can have one provider only, so this one stays; its exporter is shut when the module is done."""
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, TracerProvider):
-        provider = TracerProvider()
-        trace.set_tracer_provider(provider)
-    heard = InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(heard))
-    yield heard
-    heard.shutdown()
+    yield from every_span()
 
 
 @pytest.fixture
