@@ -12,7 +12,7 @@ import apsw
 import numpy as np
 import psycopg
 import pytest
-from databases import APP, OWNER, login, template_with_store
+from databases import APP, OWNER, login, swept, template_with_store
 from numpy.typing import NDArray
 from psycopg import conninfo
 from servers import Postgres
@@ -53,11 +53,8 @@ def codes(examination: Examination) -> list[str]:
 
 
 def tidy(url: str) -> str:
-    """The same store without the dead rows of whoever used its database before."""
-    if url.startswith("postgresql:"):
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("VACUUM")
-    return url
+    """The same store, with nothing left in its database of whoever used that before."""
+    return swept(url) if url.startswith("postgresql:") else url
 
 
 async def examined(engine: Engine) -> Examination:

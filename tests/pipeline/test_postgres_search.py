@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from conformance.answers import found
 from conformance.worlds import EVERYTHING, SIGNATURE, SPACE, memory, seen_from, wanting
-from databases import APP, OWNER, Stock, login, template_with_store
+from databases import APP, OWNER, Stock, login, swept, template_with_store
 from numpy.typing import NDArray
 from psycopg import sql
 from servers import Postgres
@@ -121,7 +121,7 @@ async def test_c1_3_every_number_of_rows_is_filled_and_begins_like_the_next(crow
 
 
 async def test_a_large_scope_goes_by_the_index_and_a_small_one_beside_it_does_not(store_database: str) -> None:
-    async with opened(store_database, exact_rows=10, exact_most=0) as store:
+    async with opened(swept(store_database), exact_rows=10, exact_most=0) as store:
         await store.put(
             [memory("d", source=Source.DOC, parts=["x"] * 40, degrees=turned(40, 0, 90)), memory("f", "x", degrees=1)], EVERYTHING
         )
@@ -149,7 +149,7 @@ async def test_what_passes_filters_is_compared_exactly_however_large_the_scope(s
 
 
 async def test_only_an_index_that_gave_enough_leaves_the_exact_pass_out(store_database: str) -> None:
-    async with opened(store_database, **BY_INDEX) as store:
+    async with opened(swept(store_database), **BY_INDEX) as store:
         await store.put([doc(100)], EVERYTHING)
         answer = await store.find(wanting(near=0, rows=10), OWN)
 
