@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
@@ -33,7 +33,11 @@ class Probe:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What generate asks of a store in one go. `rows` bounds what a vector route returns per source,
-    `postings` how many (word, passage) pairs may be read; `without` are memories already seen in an earlier round."""
+    `postings` how many (word, passage) pairs may be read; `without` are memories already seen in an earlier round.
+
+    `likely` names, of what was found, the passages whose outlines will be asked for next: the store calls it once, at the end of the
+    search and inside the same moment, perhaps on another thread, so that asking again is spared. What it raises is raised.
+    """
 
     words: tuple[str, ...]
     probes: tuple[Probe, ...]
@@ -42,6 +46,7 @@ class Wanted:
     postings: int
     seconds: float
     without: frozenset[MemoryId] = frozenset()
+    likely: Callable[[Found], Collection[int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ class Found:
     the postings ceiling is in `left_out` instead. `eligible` holds the passages that pass the filters (None: all do).
     `dead` counts passages that hold a word but no longer stand, by reason. `routes` says for each route `ran` or why not.
     `compared` is how many vectors each lane may reach in scope. `exhausted` names a limit that cut the work. Without `turns` nothing in
-    reach was said in a conversation.
+    reach was said in a conversation. `outlines` are those of the passages that `likely` named; None when it was not asked, or not in time.
     """
 
     passages: int = 0
@@ -98,6 +103,7 @@ class Found:
     routes: Mapping[Route, str] = field(default_factory=dict)
     degraded: tuple[Degradation, ...] = ()
     exhausted: Limit | None = None
+    outlines: Mapping[int, Outline] | None = None
 
 
 class Finder(Protocol):
