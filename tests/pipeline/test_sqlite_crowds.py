@@ -26,6 +26,7 @@ from remit.pipeline.storage.sqlite.line import Line, OutOfTime
 from remit.pipeline.storage.store import OUT_OF_TIME, RAN
 from remit.stages.ceiling import Limit
 from remit.stages.evidence import Route
+from remit.stages.ports import Found
 
 pytestmark = pytest.mark.anyio
 
@@ -247,6 +248,26 @@ async def test_when_time_runs_out_what_had_finished_is_told(tmp_path: Path) -> N
     assert seen[0] == {Route.LEXICAL: OUT_OF_TIME, Route.LOCAL_EXACT: OUT_OF_TIME}
     assert {Route.LEXICAL: RAN, Route.LOCAL_EXACT: OUT_OF_TIME} in seen
     assert seen[-1] == {Route.LEXICAL: RAN, Route.LOCAL_EXACT: RAN}
+
+
+async def test_what_was_found_stands_when_the_time_is_up_before_its_outlines_are_read(tmp_path: Path) -> None:
+    async with await opened(tmp_path) as store:
+        await store.put([memory("one", "red fox")], EVERYTHING)
+
+        def late(db: apsw.Connection) -> Found:
+            def clock() -> bool:
+                db.set_progress_handler(None, id="test")
+                raise OutOfTime
+
+            def likely(found: Found) -> list[int]:
+                db.set_progress_handler(clock, 1, id="test")
+                return found.postings["red"].keys.tolist()
+
+            return find(db, replace(wanting("red"), likely=likely), EVERYTHING, store._means)
+
+        found_ = await line_of(store).run(late)
+        assert (found_.postings["red"].keys.size, found_.outlines, found_.exhausted) == (1, None, None)
+        assert not await line_of(store).run(lambda db: db.in_transaction)
 
 
 def stopped(db: apsw.Connection, look: int, means: Means):  # type: ignore[no-untyped-def]

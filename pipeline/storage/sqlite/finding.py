@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -17,12 +18,13 @@ from remit.pipeline.storage.entry import ALIAS
 from remit.pipeline.storage.sqlite.line import OutOfTime, reading, rows
 from remit.pipeline.storage.sqlite.nearest import nearest
 from remit.pipeline.storage.sqlite.phrases import phrase_match
+from remit.pipeline.storage.sqlite.reading import outlines_in
 from remit.pipeline.storage.sqlite.rows import ENTRY, SOURCES, dumped, ids, micros, numbers
 from remit.pipeline.storage.sqlite.shelves import reach, shelves_reached, still
 from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN
 from remit.stages.access import Access
 from remit.stages.ceiling import Limit
-from remit.stages.evidence import Lane, Route
+from remit.stages.evidence import Lane, Outline, Route
 from remit.stages.ports import Found, Neighbours, Postings, Probe, Wanted
 from remit.stages.report import Degradation, Reason
 from remit.stages.request import Source
@@ -63,6 +65,7 @@ class Progress:
     routes: dict[Route, str] = field(default_factory=dict)
     degraded: list[Degradation] = field(default_factory=list)
     exhausted: Limit | None = None
+    outlines: Mapping[int, Outline] | None = None
 
     def found(self) -> Found:
         return Found(
@@ -78,6 +81,7 @@ class Progress:
             routes=self.routes,
             degraded=tuple(self.degraded),
             exhausted=self.exhausted,
+            outlines=self.outlines,
         )
 
 
@@ -127,6 +131,14 @@ class _Search:
         self._look_words_up(list(dict.fromkeys(self._wanted.words)))
         for probe in self._wanted.probes:
             self._compare(probe)
+        if self._wanted.likely is not None:
+            self._foresee(self._wanted.likely)
+
+    def _foresee(self, likely: Callable[[Found], Collection[int]]) -> None:
+        """Reads the outlines of what will be asked for next. Out of time, they are asked for by themselves: what was found stands."""
+        keys = likely(self._progress.found())
+        with suppress(OutOfTime):
+            self._progress.outlines = outlines_in(self._db, self._means.sql, keys, self._parameters)
 
     def _row(self, name: str, **parameters: Any) -> tuple[Any, ...]:
         """Each statement used here answers with exactly one row."""

@@ -23,10 +23,15 @@ Sql = Mapping[str, str]
 
 
 def outlines(db: apsw.Connection, sql: Sql, keys: Collection[int], access: Access) -> dict[int, Outline]:
+    return in_reach(db, sql, access, lambda scope: outlines_in(db, sql, keys, scope)) if keys else {}
+
+
+def outlines_in(db: apsw.Connection, sql: Sql, keys: Collection[int], scope: Mapping[str, Any]) -> dict[int, Outline]:
+    """The same where it is known already what is in reach, in a transaction that has begun."""
     if not keys:
         return {}
     wanted = np.fromiter(keys, dtype=np.int64, count=len(keys))
-    return in_reach(db, sql, access, lambda scope: outlines_of(value(db, sql["outlines"], scope | {"keys": apsw.carray(wanted)})))
+    return outlines_of(value(db, sql["outlines"], {**scope, "keys": apsw.carray(wanted)}))
 
 
 def around(db: apsw.Connection, sql: Sql, keys: Collection[int], reach: int, within: timedelta, access: Access) -> dict[int, list[int]]:
