@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
@@ -14,24 +14,16 @@ from numpy.typing import NDArray
 from remit.stages.access import Access
 from remit.stages.bm25 import Scored, Words
 from remit.stages.ceiling import Ceiling, Limit
-from remit.stages.evidence import Hit, Lane, MemoryId, Route
-from remit.stages.lanes import (
-    Proposed,
-    eligible_of,
-    hits_of,
-    lexical,
-    proposed_by_vectors,
-    proposed_by_words,
-    shortlist,
-    strong_by_words,
-)
+from remit.stages.evidence import Hit, Lane, MemoryId, Outline, Route
+from remit.stages.judging import Judge, Judged
+from remit.stages.lanes import Proposed, hits_of, lexical
 from remit.stages.near import edits_allowed, near_words
 from remit.stages.ports import Embedder, Finder, Found, Neighbours, Postings, Probe, Wanted
 from remit.stages.report import Degradation, Reason, Staged
 from remit.stages.request import Filters, Source
 from remit.stages.selection import Bar, Selection
 from remit.stages.terms import Terms
-from remit.stages.turns import Turns, anchors_of, gains_of, with_gains
+from remit.stages.turns import Turns, anchors_of, gains_of
 
 EMBEDDING_PART = 0.5
 """The part of the stage's time that the question's vectors may take, so that words are looked up also when a provider hangs."""
@@ -42,6 +34,9 @@ STORE_PART = 0.9
 
 MANY = 1_000
 """Passages whose arithmetic takes about as long as giving others their turn, some 0.1 ms."""
+
+MANY_POSTINGS = 10_000
+"""Postings whose arithmetic takes about a millisecond. More are not scored inside the store's search, which would hold others up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +99,25 @@ async def generate(
         return Generated(received=0, kept=(), exhausted=Limit.ITEMS if ceiling.items <= 0 else Limit.SECONDS, cut=access.sources)
     with anyio.move_on_after(ceiling.seconds) as time:
         probes, failed = await _probes(lookup.text, embedders, selection, ceiling.seconds * EMBEDDING_PART)
+        judge = Judge(
+            probes=probes,
+            selection=selection,
+            phrased=bool(lookup.filters.phrases),
+            all_words=not lookup.terms.cut,
+            first_round=not lookup.seen,
+            bar=lookup.bar,
+            gains=lookup.gains,
+            most=ceiling.items,
+        )
+        foreseen: list[Judged] = []
+
+        def likely(found: Found) -> Collection[int]:
+            """What would have a place if no near word and no turn came to it. What was worked out for that is kept."""
+            if sum(each.keys.size for each in found.postings.values()) > MANY_POSTINGS:
+                return ()
+            foreseen.append(judge.of(found, lexical(lookup.terms, found, {}, words)))
+            return foreseen[-1].keys
+
         wanted = Wanted(
             words=_looked_up(lookup.terms),
             probes=probes,
@@ -112,43 +126,46 @@ async def generate(
             postings=postings,
             seconds=_left(time) * STORE_PART,
             without=lookup.seen,
+            likely=likely,
         )
-        found = await finder.find(wanted, access)
-        if lookup.seen:
-            found = replace(found, dead={})  # counted in the first round
+        answer = await finder.find(wanted, access)
+        told = foreseen[-1] if foreseen and answer.outlines is not None else None
         left = _left(time) * STORE_PART
-        near, found = await _with_near_words(lookup.terms, found, wanted, finder=finder, access=access, words=words, seconds=left)
-        scores = lexical(lookup.terms, found, near, words)
-        if scores.keys.size > MANY:
-            await anyio.lowlevel.checkpoint()  # others have their turn between two pieces of arithmetic over a large scope
-        thresholds = {each.lane: selection.threshold(each.lane, found.compared.get(each.lane, 0), each.vector.size) for each in probes}
-        eligible = eligible_of(scores, found)
-        bar = lookup.bar or selection.bar(scores, eligible)  # of later rounds too: without its best, a list would be let to sink
-        strong = strong_by_words(scores, eligible, bar, phrased=bool(lookup.filters.phrases))
+        near, found = await _with_near_words(lookup.terms, answer, wanted, finder=finder, access=access, words=words, seconds=left)
+        if told is not None and found is answer:
+            judged = told
+        else:
+            scores = lexical(lookup.terms, found, near, words)
+            if scores.keys.size > MANY:
+                await anyio.lowlevel.checkpoint()  # others have their turn between two pieces of arithmetic over a large scope
+            judged = judge.of(found, scores)
         gains = lookup.gains if found.turns else {}
         if gains is None:
-            gains = await _gains(scores, strong, turns, finder=finder, access=access, seconds=_left(time) * STORE_PART)
-        if gains:
-            scores, strong = with_gains(scores, strong, eligible, gains)
-        proposals = _proposals(lookup, scores, found, probes, thresholds, eligible, strong)
-        keys: set[int] = set().union(*(shortlist(each, ceiling.items).tolist() for each in proposals))
-        outlines = await finder.outlines(sorted(keys), access) if keys else {}
-        hits = [hits_of(each, outlines, ceiling.items, lookup.taken.get((each.lane, each.source), 0)) for each in proposals]
+            gains = await _gains(judged, turns, finder=finder, access=access, seconds=_left(time) * STORE_PART)
+            judged = judge.raised(judged, found, gains) if gains else judged
+        outlines = await _outlines(judged, told, answer, finder=finder, access=access)
+        hits = [hits_of(each, outlines, ceiling.items, lookup.taken.get((each.lane, each.source), 0)) for each in judged.proposals]
         settled = _settled(hits, lookup)
-        generated = _told(proposals, hits, settled, found, most=ceiling.items)
+        dead = {} if lookup.seen else found.dead  # counted in the first round
+        rejected, cut = _rejected(judged.proposals, hits, found, dead, most=ceiling.items)
+        rejected[Reason.SEEN] = len(settled)
         plain = {term.text: term.plain or term.text for term in lookup.terms.words}
-        return replace(
-            generated,
+        return Generated(
+            received=sum(dead.values()) + sum(each.seen for each in judged.proposals),
+            kept=_kept(hits, settled),
+            rejected={reason: count for reason, count in rejected.items() if count},
+            exhausted=found.exhausted or (Limit.ITEMS if cut else None),
             degraded=found.degraded + _degraded(near, failed),
             routes=found.routes,
             coverage={probe.lane: (found.compared.get(probe.lane, 0), found.passages) for probe in probes},
             near={plain.get(word, word): close for word, close in near.items()},
             left_out=found.left_out,
-            thresholds=thresholds,
-            scores=scores,
+            thresholds=judged.thresholds,
+            scores=judged.scores,
             eligible=found.eligible,
-            proposals=proposals,
-            bar=bar,
+            cut=cut,
+            proposals=judged.proposals,
+            bar=judged.bar,
             gains=gains,
             settled=settled,
         )
@@ -205,7 +222,7 @@ async def _with_near_words(
             return {}, found
         more = tuple(sorted({word for close in guesses.values() for word in close} - found.postings.keys()))
         room = wanted.postings - sum(each.keys.size for each in found.postings.values())
-        nearby = await finder.find(replace(wanted, words=more, probes=(), postings=max(0, room), seconds=seconds), access)
+        nearby = await finder.find(replace(wanted, words=more, probes=(), postings=max(0, room), seconds=seconds, likely=None), access)
     postings: dict[str, Postings] = {**found.postings, **nearby.postings}
     near = {word: standing for word, close in guesses.items() if (standing := tuple(each for each in close if _stands(each, postings)))}
     return near, replace(
@@ -217,15 +234,26 @@ async def _with_near_words(
     )
 
 
-async def _gains(
-    scores: Scored, strong: NDArray[np.bool_], turns: Turns, *, finder: Finder, access: Access, seconds: float
-) -> Mapping[int, float]:
+async def _gains(judged: Judged, turns: Turns, *, finder: Finder, access: Access, seconds: float) -> Mapping[int, float]:
     """What turns gain from those said beside them; nothing when that comes too late, for what holds the words must still be told."""
-    anchors = anchors_of(scores, strong, turns)
+    anchors = anchors_of(judged.scores, judged.strong, turns)
     if anchors:
         with anyio.move_on_after(seconds):
-            return gains_of(scores, anchors, await finder.around(anchors, turns.reach, turns.within, access), turns)
+            return gains_of(judged.scores, anchors, await finder.around(anchors, turns.reach, turns.within, access), turns)
     return {}
+
+
+async def _outlines(judged: Judged, told: Judged | None, answer: Found, *, finder: Finder, access: Access) -> Mapping[int, Outline]:
+    """The outlines of what can have a place: those that came with the answer, and of what was not foreseen the rest.
+
+    What was foreseen and did not come is gone.
+    """
+    known = answer.outlines or {}
+    if judged is told:
+        return known
+    missing = judged.keys - (told.keys if told else frozenset())
+    more = await finder.outlines(sorted(missing), access) if missing else {}
+    return {key: outline for key, outline in (*known.items(), *more.items()) if key in judged.keys}
 
 
 def _left(time: anyio.CancelScope) -> float:
@@ -241,25 +269,6 @@ def _stands(word: str, postings: Mapping[str, Postings]) -> bool:
     return word in postings and postings[word].keys.size > 0
 
 
-def _proposals(
-    lookup: Lookup,
-    scores: Scored,
-    found: Found,
-    probes: Sequence[Probe],
-    thresholds: Mapping[Lane, float],
-    eligible: NDArray[np.bool_],
-    strong: NDArray[np.bool_],
-) -> tuple[Proposed, ...]:
-    of_lane = {probe.lane: probe for probe in probes}
-    by_words = proposed_by_words(scores, eligible, strong, first_round=not lookup.seen)
-    looked_up_all = not (found.left_out or lookup.terms.cut or found.exhausted is Limit.SECONDS)
-    chosen = np.concatenate([each.keys for each in by_words]) if by_words else scores.keys[:0]
-    judged = chosen if looked_up_all else None
-    # `_told` goes by this order: one proposal for each of the neighbours, then those of words.
-    by_vectors = [proposed_by_vectors(each, of_lane[each.lane], thresholds[each.lane], judged) for each in found.neighbours]
-    return (*by_vectors, *by_words)
-
-
 def _settled(hits: Sequence[Sequence[Hit]], lookup: Lookup) -> tuple[Hit, ...]:
     """The hits that an answer which this search goes on from has decided."""
     if (settled := lookup.settled) is None:
@@ -267,9 +276,17 @@ def _settled(hits: Sequence[Sequence[Hit]], lookup: Lookup) -> tuple[Hit, ...]:
     return tuple(hit for found in hits for hit in found if settled(hit.outline.memory))
 
 
-def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], settled: Sequence[Hit], found: Found, *, most: int) -> Generated:
-    rejected: Counter[Reason] = Counter(found.dead)
+def _kept(hits: Sequence[Sequence[Hit]], settled: Sequence[Hit]) -> tuple[Hit, ...]:
+    """All hits but those of memories that were settled, in whatever lane."""
     seen = {hit.outline.memory for hit in settled}
+    return tuple(hit for found in hits for hit in found if not seen or hit.outline.memory not in seen)
+
+
+def _rejected(
+    proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], found: Found, dead: Mapping[Reason, int], *, most: int
+) -> tuple[Counter[Reason], frozenset[Source]]:
+    """What no longer stood and what the lanes let go, and the sources of which more was found than has a place."""
+    rejected: Counter[Reason] = Counter(dead)
     cut = {each.source for each, proposal in zip(found.neighbours, proposals, strict=False) if _open_ended(each, proposal)}
     for proposal, kept in zip(proposals, hits, strict=True):
         over = max(0, proposal.keys.size - most)
@@ -277,14 +294,7 @@ def _told(proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], settled:
         rejected[Reason.OVER_CEILING] += over
         rejected[Reason.GONE] += proposal.keys.size - over - len(kept)
         cut |= {proposal.source} if over else set()
-    rejected[Reason.SEEN] = len(settled)
-    return Generated(
-        received=sum(found.dead.values()) + sum(each.seen for each in proposals),
-        kept=tuple(hit for kept in hits for hit in kept if not seen or hit.outline.memory not in seen),
-        rejected={reason: count for reason, count in rejected.items() if count},
-        exhausted=found.exhausted or (Limit.ITEMS if cut else None),
-        cut=frozenset(cut),
-    )
+    return rejected, frozenset(cut)
 
 
 def _open_ended(neighbours: Neighbours, proposal: Proposed) -> bool:

@@ -50,12 +50,17 @@ class TappedFinder(Finder):
         self._inner, self._heard = inner, heard
 
     async def find(self, wanted: Wanted, access: Access) -> Found:
-        return await self._inner.find(wanted, access)
+        found = await self._inner.find(wanted, access)
+        self._hear(found.outlines or {})
+        return found
 
     async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
         outlines = await self._inner.outlines(keys, access)
-        self._heard.candidates.update(str(each.memory) for each in outlines.values())
+        self._hear(outlines)
         return outlines
+
+    def _hear(self, outlines: Mapping[int, Outline]) -> None:
+        self._heard.candidates.update(str(each.memory) for each in outlines.values())
 
     async def around(self, keys: Collection[int], reach: int, within: timedelta, access: Access) -> Mapping[int, Sequence[int]]:
         return await self._inner.around(keys, reach, within, access)

@@ -314,3 +314,72 @@ async def test_the_same_words_of_other_orgs_are_not_in_a_phrase(store: Store) ->
     await filled(store, [memory("one", "red fox", org=org) for org in ("acme", "acme x", 'acme" OR "', "Acme")])
 
     assert await holding(store, Filters(phrases=("red fox",))) == ["fact:one#0"]
+
+
+def keys_of(found: Found) -> list[int]:
+    return sorted({int(key) for each in (*found.postings.values(), *found.neighbours) for key in each.keys})
+
+
+async def test_what_is_likely_is_asked_once_of_all_that_was_found_and_its_outlines_come_with_it(store: Store) -> None:
+    await filled(store, [memory("one", "red", degrees=0), memory("two", source=Source.DOC, parts=["red", "blue"], degrees=[9, 90])])
+    asked: list[Found] = []
+
+    def likely(found: Found) -> list[int]:
+        asked.append(found)
+        return keys_of(found)
+
+    answer = await store.find(replace(wanting("red", "blue", near=0), likely=likely), EVERYTHING)
+
+    assert len(keys_of(answer)) == 3
+    assert answer.outlines == await store.outlines(keys_of(answer), EVERYTHING)
+    assert [repr(each) for each in asked] == [repr(replace(answer, outlines=None))]
+
+
+async def test_outlines_that_are_not_asked_for_or_have_no_time_do_not_come(store: Store) -> None:
+    await filled(store, CROWD)
+    asked: list[Found] = []
+
+    unasked = await store.find(wanting("once"), EVERYTHING)
+    nothing = await store.find(replace(wanting("once"), likely=lambda found: ()), EVERYTHING)
+    no_time = await store.find(replace(wanting("once", seconds=0), likely=lambda found: asked.append(found) or ()), EVERYTHING)
+
+    assert (unasked.outlines, nothing.outlines, no_time.outlines, asked) == (None, {}, None, [])
+
+
+async def test_what_may_not_be_read_or_is_nothing_has_no_outline_however_likely(store: Store) -> None:
+    dead = [memory("over", "red", valid_until=NOW), memory("old", "red"), memory("new", "red", supersedes=(MemoryId(Source.FACT, "old"),))]
+    await filled(store, [memory("mine", "red"), memory("theirs", "red", scope="project:beta"), memory("other", "red", org="rival"), *dead])
+    keys = [*range(-1, 20), 2**40]
+
+    answer = await store.find(replace(wanting("red"), likely=lambda found: [*keys, *keys_of(found)]), seen_from())
+
+    assert answer.outlines is not None
+    assert sorted(each.memory.id for each in answer.outlines.values()) == ["mine", "new"]
+    assert all(key == each.key for key, each in answer.outlines.items())
+
+
+async def test_thousands_of_likely_passages_come_as_those_asked_for_do(store: Store) -> None:
+    await filled(store, [memory("many", source=Source.DOC, parts=["red"] * 4_200)])
+
+    answer = await store.find(replace(wanting("red"), likely=keys_of), EVERYTHING)
+
+    assert answer.outlines is not None
+    assert sorted(each.passage.ordinal for each in answer.outlines.values()) == list(range(4_200))
+
+
+class Unforeseen(Exception):
+    """No fault of any store."""
+
+
+async def test_what_fails_in_foreseeing_is_raised_as_it_is_and_the_store_goes_on(store: Store) -> None:
+    await filled(store, CROWD)
+
+    def failing(found: Found) -> list[int]:
+        raise Unforeseen
+
+    for _ in range(5):
+        with pytest.raises(Unforeseen):
+            await store.find(replace(wanting("once"), likely=failing), EVERYTHING)
+
+    answer = await store.find(replace(wanting("once"), likely=keys_of), EVERYTHING)
+    assert [str(each.memory) for each in (answer.outlines or {}).values()] == ["fact:b"]

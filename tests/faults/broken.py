@@ -9,13 +9,29 @@ from typing import Any
 import anyio
 
 from remit.pipeline import Engine
+from remit.stages.access import Access
+from remit.stages.ports import Found, Wanted
+
+
+class Apart:
+    """A store that brings no outlines with what it finds, so that it is asked for them by themselves; the rest is the real one's."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def find(self, wanted: Wanted, access: Access) -> Found:
+        found: Found = await self._store.find(replace(wanted, likely=None), access)
+        return found
 
 
 class Broken:
     """A store of which some methods raise, or never answer; the rest is the real one's."""
 
     def __init__(self, store: Any, faults: Mapping[str, Exception | None]) -> None:
-        self._store, self._faults = store, faults
+        self._store, self._faults = Apart(store) if "outlines" in faults else store, faults
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._faults:
@@ -35,7 +51,7 @@ class Late(Broken):
     """A store of which one method works a number of times and then raises."""
 
     def __init__(self, store: Any, method: str, *, works: int, fault: Exception) -> None:
-        super().__init__(store, {})
+        super().__init__(Apart(store) if method == "outlines" else store, {})
         self._method, self._works, self._fault = method, works, fault
 
     def __getattr__(self, name: str) -> Any:
@@ -55,7 +71,7 @@ class Interfered(Broken):
     """A store to which something is done right before the first call of one method, which is then the real one's."""
 
     def __init__(self, store: Any, method: str, interfere: Callable[[], None]) -> None:
-        super().__init__(store, {})
+        super().__init__(Apart(store) if method == "outlines" else store, {})
         self._method, self._interfere = method, interfere
 
     def __getattr__(self, name: str) -> Any:

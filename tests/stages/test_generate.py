@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from remit.pipeline.config import load
 from remit.stages.access import Access
 from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Lane, MemoryId, Outline, PassageId, Route
-from remit.stages.generate import Generated, Lookup, generate
+from remit.stages.generate import MANY_POSTINGS, Generated, Lookup, generate
 from remit.stages.ports import Embedder, Finder, Found, Neighbours, Postings, Wanted
 from remit.stages.report import Degradation, Reason
 from remit.stages.request import Filters, Source
@@ -343,3 +345,95 @@ async def test_what_a_store_only_counted_is_told_as_if_it_had_been_handed_out() 
 
     assert handed_out.rejected[Reason.WEAK] > 0
     assert (counted.received, counted.rejected, counted.kept) == (handed_out.received, handed_out.rejected, handed_out.kept)
+
+
+@dataclass
+class Foreseeing(Shelf):
+    """A shelf that brings the outlines of what is likely with what it finds; `apart` are those it was asked for by themselves."""
+
+    apart: list[Collection[int]] = field(default_factory=list)
+
+    async def find(self, wanted: Wanted, access: Access) -> Found:
+        found = await super().find(wanted, access)
+        if wanted.likely is None:
+            return found
+        return replace(found, outlines=await super().outlines(wanted.likely(found), access))
+
+    async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
+        self.apart.append(keys)
+        return await super().outlines(keys, access)
+
+
+async def test_what_was_foreseen_is_neither_asked_for_again_nor_asked_for_when_it_is_gone() -> None:
+    shelf = Foreseeing({1: "red boat", 2: "red boat", 3: "red"}, vanished=[2])
+    found = await search(shelf, "red boat")
+    assert (names(found), found.rejected) == (["f001"], {Reason.WEAK: 1, Reason.GONE: 1})
+    assert shelf.apart == []
+
+
+async def test_what_only_a_near_word_finds_is_asked_for_and_nothing_that_is_known() -> None:
+    shelf = Foreseeing({1: "kubernetes cluster", 2: "cluster of lights"})
+    found = await search(shelf, "kubernets cluster")
+    assert (names(found), shelf.apart) == (["f001"], [])
+    shelf = Foreseeing({1: "kubernetes", 2: "cluster of lights"})
+    assert (sorted(names(await search(shelf, "kubernets cluster"))), shelf.apart) == (["f001", "f002"], [[1]])
+
+
+async def test_in_a_large_scope_nothing_is_foreseen_that_would_hold_others_up() -> None:
+    shelf = Foreseeing(dict.fromkeys(range(MANY_POSTINGS + 1), "red"))
+    found = await search(shelf, "red", ceiling=Ceiling(items=2, seconds=60))
+    assert (names(found), [len(keys) for keys in shelf.apart]) == (["f000", "f001"], [MANY_POSTINGS + 1])
+
+
+async def test_what_fails_in_foreseeing_is_no_fault_of_the_store() -> None:
+    broken = replace(RECALL.selection, chance=None)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        await search(Foreseeing({1: "red"}, {1: [1, 0, 0]}), "red", Fixed([1, 0, 0]), selection=broken)
+
+
+@dataclass
+class Talk(Shelf):
+    """A shelf of turns, each key said right after the one before it."""
+
+    async def find(self, wanted: Wanted, access: Access) -> Found:
+        found = await super().find(wanted, access)
+        turns = {word: replace(each, sources=np.full(each.keys.size, 1)) for word, each in found.postings.items()}
+        return replace(found, postings=turns)
+
+    async def around(self, keys: Collection[int], reach: int, within: timedelta, access: Access) -> Mapping[int, Sequence[int]]:
+        return {key: [each for each in range(key - reach, key + reach + 1) if each != key and each in self.texts] for key in keys}
+
+
+class ForeseeingTalk(Foreseeing, Talk):
+    """The same, foreseeing."""
+
+
+VOCABULARY = ("crane", "winch", "harbour", "oil", "craen", "=winch", "lighthouse")
+
+talks = st.dictionaries(
+    st.integers(0, 12), st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=5).map(" ".join), min_size=1, max_size=12
+)
+
+
+@given(
+    texts=talks,
+    question=st.lists(st.sampled_from([*VOCABULARY, "harbuor", "lihgthouse"]), min_size=1, max_size=4, unique=True).map(" ".join),
+    pointing=st.lists(st.sampled_from([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 1.0, 0.0]]), max_size=5),
+    vanished=st.frozensets(st.integers(0, 12), max_size=3),
+    items=st.sampled_from([1, 2, 5, 500]),
+    talk=st.booleans(),
+    filtered=st.booleans(),
+)
+@settings(max_examples=100, deadline=None)
+async def test_the_same_is_found_whether_a_store_foresees_it_or_not(
+    texts: dict[int, str], question: str, pointing: list[list[float]], vanished: frozenset[int], items: int, talk: bool, filtered: bool
+) -> None:
+    of = Found(eligible=np.array(sorted(texts)[::2])) if filtered else Found()
+    vectors = dict(zip(sorted(texts), pointing, strict=False))
+    plain, foreseeing = [
+        await search(
+            kind(texts, vectors, found=of, vanished=vanished), question, Fixed([1, 0, 0]), ceiling=Ceiling(items=items, seconds=60)
+        )
+        for kind in ((Talk, ForeseeingTalk) if talk else (Shelf, Foreseeing))
+    ]
+    assert repr(foreseeing) == repr(plain)

@@ -46,9 +46,15 @@ class MemoryStore:
         """Nothing to give back."""
 
     async def find(self, wanted: Wanted, access: Access) -> Found:
-        return find(wanted, self._still(access), [(kept, each) for kept in self._kept.values() for each in kept.passages])
+        found = find(wanted, self._still(access), [(kept, each) for kept in self._kept.values() for each in kept.passages])
+        if wanted.likely is None or wanted.seconds <= 0:
+            return found
+        return replace(found, outlines=self._outlines(wanted.likely(found), access))
 
     async def outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
+        return self._outlines(keys, access)
+
+    def _outlines(self, keys: Collection[int], access: Access) -> Mapping[int, Outline]:
         wanted, access = set(keys), self._still(access)
         return {
             each.key: _outline(kept, each)
