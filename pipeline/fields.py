@@ -42,6 +42,8 @@ def unknown(field: str, key: object) -> InvalidRequest:
 
 def blank(text: str) -> bool:
     """Whether nothing of the text can be seen."""
+    if "!" <= text[:1] <= "~":  # as most texts begin
+        return False
     return not any(unicodedata.category(each) not in _UNSEEN and each not in _FILLERS for each in text)
 
 
@@ -69,7 +71,7 @@ def text_at(field: str, value: object, most: int) -> str:
 def name_at(field: str, value: object, most: int) -> str:
     """A name, whole: something can be seen in it, and it has no control character and no blank at either end."""
     name = text_at(field, value, most)
-    if _UNNAMEABLE.search(name):
+    if not name.isprintable() and _UNNAMEABLE.search(name):
         raise InvalidRequest(field, "holds a control character or half a character")
     if name != name.strip():
         raise InvalidRequest(field, "begins or ends with a blank")

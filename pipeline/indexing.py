@@ -58,7 +58,8 @@ class Indexer:
     def _cut(self, record: Record) -> list[Chunk]:
         if record.id.source is Source.DOC:
             return chunks(record.text, most_tokens=self._chunking.tokens, count=self._count, overlap=self._chunking.overlap)
-        return [Chunk(0, len(record.text.encode("utf-8", "surrogatepass")), record.text)]
+        text = record.text
+        return [Chunk(0, len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")), text)]
 
     def _passages(self, record: Record, cut: Sequence[Chunk], first: int) -> list[Passage]:
         aliases = {key: 1 for alias in record.aliases if (key := self._analyser.alias(alias))}
@@ -66,10 +67,10 @@ class Indexer:
         return [self._passage(record.title, "" if ordinal else about, aliases, chunk, ordinal) for ordinal, chunk in enumerate(cut, first)]
 
     def _passage(self, title: str, about: str, aliases: Mapping[str, int], chunk: Chunk, ordinal: int) -> Passage:
-        above = "\n".join([title, *(heading for heading in chunk.heading if heading != title), about])
-        words, length = self._analyser.indexed(f"{chunk.text}\n{above}")
+        headings = [heading for heading in chunk.heading if heading != title]
+        words, length = self._analyser.indexed("\n".join((chunk.text, title, *headings, about)))
         vectors = {each.space: or_nothing(each.vector_of_words(words)) for each in self._hashes}
-        plain = self._analyser.plain(f"{title}\n{chunk.text}" if ordinal == 0 else chunk.text)
+        plain = self._analyser.plain(f"{title}\n{chunk.text}" if title and ordinal == 0 else chunk.text)
         return Passage(
             ordinal=ordinal,
             start=chunk.start,

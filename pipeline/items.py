@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
 from hashlib import sha256
 from types import NoneType
@@ -36,7 +36,7 @@ _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _FIELDS: dict[type[Any], tuple[tuple[str, Any], ...]] = {
     kind: tuple((each.name, each.default) for each in fields(kind)) for kind in (Record, Label, Shelf, Origin, Claim)
 }
-_NOT_STATED = frozenset({"digest", "actor", "key"})
+_DEFAULTS = dict(_FIELDS[Record])
 _PLAIN = (str, int, float, NoneType)
 
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
@@ -109,28 +109,28 @@ def record_of(item: Item, grants: Grants, config: Config, now: datetime) -> Reco
     """
     limits, most = config.limits, config.limits.name_characters
     memory = MemoryId(item.source, name_at("id", item.id, most))
-    label = _label(item, grants, limits)
-    record = Record(
-        id=memory,
-        label=label,
-        title=_title(item.title, limits),
-        text=_text("text", item.text, limits.text_characters),
-        created_at=now if item.created_at is None else moment_at("createdAt", item.created_at),
-        digest="",
-        actor=grants.actor,
-        trust=member_at("trust", item.trust, Trust),
-        origin=None if item.origin is None else _origin(item.origin, limits),
-        aliases=names_at("aliases", item.aliases, most=limits.list_items, characters=most),
-        tags=names_at("tags", item.tags, most=limits.list_items, characters=most),
-        claims=_claims(item.claims, limits),
-        supersedes=_references("supersedes", item.supersedes, memory, limits),
-        disputes=_references("disputes", item.disputes, memory, limits),
-        derived_from=_references("derivedFrom", item.derived_from, memory, limits),
-        key=None if item.key is None else name_at("key", item.key, most),
-        **_own_fields(item),
-    )
-    _check_size(record, limits)
-    return replace(record, digest=_digest(record, without=frozenset({"created_at"} if item.created_at is None else ())))
+    stated: dict[str, Any] = {
+        "id": memory,
+        "label": _label(item, grants, limits),
+        "title": _title(item.title, limits),
+        "text": _text("text", item.text, limits.text_characters),
+    }
+    if item.created_at is not None:
+        stated["created_at"] = moment_at("createdAt", item.created_at)
+    stated |= {
+        "trust": member_at("trust", item.trust, Trust),
+        "origin": None if item.origin is None else _origin(item.origin, limits),
+        "aliases": names_at("aliases", item.aliases, most=limits.list_items, characters=most),
+        "tags": names_at("tags", item.tags, most=limits.list_items, characters=most),
+        "claims": _claims(item.claims, limits),
+        "supersedes": _references("supersedes", item.supersedes, memory, limits),
+        "disputes": _references("disputes", item.disputes, memory, limits),
+        "derived_from": _references("derivedFrom", item.derived_from, memory, limits),
+    }
+    key = None if item.key is None else name_at("key", item.key, most)
+    stated |= _own_fields(item)
+    _check_size(stated, limits)
+    return Record(**{"created_at": now} | stated, digest=_digest(stated), actor=grants.actor, key=key)
 
 
 def memory_id(field: str, value: object, limits: Limits) -> MemoryId:
@@ -216,7 +216,8 @@ def _hash_at(field: str, value: object) -> str:
 
 
 def _claims(value: object, limits: Limits) -> tuple[Claim, ...]:
-    return tuple(_claim(f"claims[{place}]", each, limits) for place, each in enumerate(list_at("claims", value, limits.list_items)))
+    given = list_at("claims", value, limits.list_items)
+    return tuple([_claim(f"claims[{place}]", each, limits) for place, each in enumerate(given)]) if given else ()
 
 
 def _claim(field: str, value: object, limits: Limits) -> Claim:
@@ -228,42 +229,43 @@ def _claim(field: str, value: object, limits: Limits) -> Claim:
 
 
 def _references(field: str, value: object, own: MemoryId, limits: Limits) -> tuple[MemoryId, ...]:
-    references = [memory_id(f"{field}[{place}]", each, limits) for place, each in enumerate(list_at(field, value, limits.list_items))]
+    given = list_at(field, value, limits.list_items)
+    if not given:
+        return ()
+    references = [memory_id(f"{field}[{place}]", each, limits) for place, each in enumerate(given)]
     if own in references:
         raise InvalidRequest(f"{field}[{references.index(own)}]", "is the memory itself")
     return tuple(dict.fromkeys(references))
 
 
-def _check_size(record: Record, limits: Limits) -> None:
-    characters = sum(map(len, _texts(record)))
+def _check_size(stated: Mapping[str, Any], limits: Limits) -> None:
+    texts = [stated["text"], stated["title"], *stated["aliases"], *stated["tags"]]
+    for claim in stated["claims"]:
+        texts += (claim.says, claim.about or "")
+    if stated["origin"] is not None:
+        texts.append(stated["origin"].uri)
+    characters = sum(map(len, texts))
     if characters > limits.text_characters:
         raise TooLarge("text", f"{characters} characters with all that belongs to it, {limits.text_characters} are allowed")
 
 
-def _texts(record: Record) -> Iterator[str]:
-    yield from (record.text, record.title, *record.aliases, *record.tags)
-    for claim in record.claims:
-        yield from (claim.says, claim.about or "")
-    if record.origin is not None:
-        yield record.origin.uri
+def _digest(stated: Mapping[str, Any]) -> str:
+    """Of the fields of a record but those that hold their default, so that a field added one day changes no digest of today."""
+    told = {name: _told(held) for name, held in stated.items() if held is not _DEFAULTS[name] and held != _DEFAULTS[name]}
+    return sha256(_canonical(told).encode()).hexdigest()
 
 
-def _digest(record: Record, without: Iterable[str]) -> str:
-    stated = _stated(record, _NOT_STATED.union(without))
-    return sha256(_canonical(stated).encode()).hexdigest()
-
-
-def _stated(value: Any, without: frozenset[str] = frozenset()) -> Any:
-    """A value as JSON, fields that hold their default left out, so that a field added one day changes no digest of today."""
+def _told(value: Any) -> Any:
+    """A value as JSON, fields that hold their default left out."""
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, tuple):
-        return [_stated(each) for each in value]
+        return [_told(each) for each in value]
     if isinstance(value, datetime):
         return value.isoformat()
-    stated = {}
+    told = {}
     for name, default in _FIELDS[type(value)]:
         held = getattr(value, name)
-        if held is not default and held != default and name not in without:
-            stated[name] = _stated(held)
-    return stated
+        if held is not default and held != default:
+            told[name] = _told(held)
+    return told

@@ -269,12 +269,12 @@ def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
 
 def or_nothing(vector: NDArray[np.float32]) -> NDArray[np.float32]:
     """What is kept of what an embedder made of a text: its vector, or `NOTHING` when it is zero."""
-    return vector if vector.any() else NOTHING
+    return vector if np.count_nonzero(vector) else NOTHING
 
 
 def worth_keeping(vector: NDArray[np.float32]) -> bool:
     """Whether it has a direction, or is `NOTHING`; zero and what is no number is kept by no store."""
-    return not vector.size or bool(vector.any() and np.isfinite(vector).all())
+    return not vector.size or bool(np.count_nonzero(vector) and np.count_nonzero(np.isfinite(vector)) == vector.size)
 
 
 def lowest(stated: Trust, parents: Iterable[Trust]) -> Trust:
