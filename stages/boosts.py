@@ -16,6 +16,9 @@ from remit.stages.request import Source
 
 Factor = Annotated[float, Gt(0)]
 
+_FACT, _DOC = Source.FACT, Source.DOC
+_ACTIVE = Status.ACTIVE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boosts:
@@ -36,15 +39,14 @@ class Boosts:
 
 def boost_of(outline: Outline, boosts: Boosts, now: datetime) -> float:
     """The factor of the memory's own source: importance of a fact, age of a session, status of a doc."""
-    match outline.memory.source:
-        case Source.FACT:
-            pinned = boosts.fact_pinned if outline.pinned else 1.0
-            return importance(outline.importance, boosts.fact_importance) * pinned
-        case Source.SESSION:
-            half_life = timedelta(days=boosts.session_half_life_days)
-            return recency(now - outline.aged_from, half_life, boosts.session_recency)
-        case Source.DOC:
-            return _of_status(outline.status, boosts)
+    source = outline.passage.memory.source
+    if source is _DOC:
+        return _of_status(outline.status, boosts)
+    if source is _FACT:
+        pinned = boosts.fact_pinned if outline.pinned else 1.0
+        return importance(outline.importance, boosts.fact_importance) * pinned
+    half_life = timedelta(days=boosts.session_half_life_days)
+    return recency(now - outline.aged_from, half_life, boosts.session_recency)
 
 
 def importance(value: float, most: float) -> float:
@@ -58,14 +60,14 @@ def recency(age: timedelta, half_life: timedelta, left: float = 0.5) -> float:
 
 
 def _of_status(status: Status, boosts: Boosts) -> float:
-    if status is Status.ACTIVE:
+    if status is _ACTIVE:
         return boosts.doc_active
     return boosts.doc_archived if status is Status.ARCHIVED else boosts.doc_missing
 
 
 def affinity(outline: Outline, named: frozenset[str], boosts: Boosts) -> float:
     """The factor of a fact's scope: named or declared, another one named, scoped with none named, or global."""
-    if outline.memory.source is not Source.FACT:
+    if outline.passage.memory.source is not _FACT:
         return 1.0
     if outline.scope == GLOBAL:
         return boosts.scope_neutral

@@ -8,7 +8,7 @@ from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Candidate, Hit, Lane, PassageId
 from remit.stages.report import Reason, Staged
 
-_LANES = tuple(enumerate(Lane))
+_ORDER = {lane: order for order, lane in enumerate(Lane)}
 
 
 async def dedupe(hits: Sequence[Hit], *, ceiling: Ceiling) -> Staged[Candidate]:
@@ -31,32 +31,28 @@ async def dedupe(hits: Sequence[Hit], *, ceiling: Ceiling) -> Staged[Candidate]:
 
 
 def _merged(hits: Sequence[Hit]) -> list[Candidate]:
+    """One candidate for each passage, in the order of the most promising hit of each."""
     by_passage: dict[PassageId, list[Hit]] = {}
-    for hit in hits:
+    for hit in sorted(hits, key=_promise):
         by_passage.setdefault(hit.outline.passage, []).append(hit)
-    candidates = [_one(found) for found in by_passage.values()]
-    candidates.sort(key=_promise)
-    return candidates
+    return [_one(found) for found in by_passage.values()]
+
+
+def _promise(hit: Hit) -> tuple[int, int, PassageId]:
+    return hit.place, _ORDER[hit.lane], hit.outline.passage
 
 
 def _one(hits: Sequence[Hit]) -> Candidate:
+    """The hits of one passage, the best place first, as one candidate."""
+    outline, lane, route, place, strength = hits[0]
     if len(hits) == 1:
-        (hit,) = hits
-        return Candidate(outline=hit.outline, ranks={hit.lane: hit.place}, routes=(hit.route,), strengths={hit.lane: hit.strength})
+        return Candidate(outline, {lane: place}, (route,), {lane: strength})
     ranks: dict[Lane, int] = {}
     strengths: dict[Lane, float] = {}
     for hit in hits:
-        ranks[hit.lane] = min(hit.place, ranks.get(hit.lane, hit.place))
+        ranks.setdefault(hit.lane, hit.place)
         strengths[hit.lane] = max(hit.strength, strengths.get(hit.lane, hit.strength))
-    routes = sorted({hit.route for hit in hits})
-    return Candidate(outline=hits[0].outline, ranks=ranks, routes=tuple(routes), strengths=strengths)
-
-
-def _promise(candidate: Candidate) -> tuple[int, int, PassageId]:
-    ranks = candidate.ranks
-    best = min(ranks.values())
-    first = next(order for order, lane in _LANES if ranks.get(lane) == best)
-    return best, first, candidate.outline.passage
+    return Candidate(outline, ranks, tuple(sorted({hit.route for hit in hits})), strengths)
 
 
 def _counted(rejected: dict[Reason, int]) -> dict[Reason, int]:

@@ -16,6 +16,8 @@ from remit.stages.request import Source
 DECIMALS = 12
 """Scores are rounded to this many decimals before they are compared, so that equal means equal."""
 
+_ARCHIVED = Status.ARCHIVED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRules:
@@ -57,27 +59,29 @@ async def rank(candidates: Sequence[Candidate], *, rules: RankRules, ceiling: Ce
 def order(ranked: Ranked, tie_break_order: Sequence[Source]) -> tuple[bool, bool, float, float, int, str]:
     """What a list of ranked memories is sorted by: archived docs last, then what a reranker said and those it was not asked about after
     them, then the score, then the source, then the id by code point."""
-    outline, reranked = ranked.outline, ranked.reranked
-    source = tie_break_order.index(outline.memory.source)
-    return outline.status is Status.ARCHIVED, reranked is None, -(reranked or 0.0), -ranked.score, source, outline.memory.id
+    outline, reranked = ranked.candidate.outline, ranked.reranked
+    source, name = outline.passage.memory
+    return outline.status is _ARCHIVED, reranked is None, -(reranked or 0.0), -ranked.score, tie_break_order.index(source), name
 
 
 def _by_memory(candidates: Sequence[Candidate]) -> Mapping[MemoryId, list[Candidate]]:
     grouped: dict[MemoryId, list[Candidate]] = {}
     for candidate in candidates:
-        grouped.setdefault(candidate.outline.memory, []).append(candidate)
+        grouped.setdefault(candidate.outline.passage.memory, []).append(candidate)
     return grouped
 
 
 def _ranked(passages: list[Candidate], rules: RankRules) -> Ranked:
-    best, *others = passages if len(passages) == 1 else sorted(passages, key=lambda each: _fused_first(each, rules))
-    ranks = _best_places(passages) if others else best.ranks
+    best, others, ranks = passages[0], passages[1:], passages[0].ranks
+    if others:
+        best, *others = sorted(passages, key=lambda each: _fused_first(each, rules))
+        ranks = _best_places(passages)
     shares = _shares(passages, rules)
     fused = reciprocal_rank(ranks, rules.fusion, shares)
     boost = boost_of(best.outline, rules.boosts, rules.now)
     scope = affinity(best.outline, rules.named, rules.boosts)
     score = round(fused * boost * scope, DECIMALS)
-    return Ranked(candidate=best, ranks=ranks, fused=fused, boost=boost, scope=scope, score=score, others=tuple(others), shares=shares)
+    return Ranked(best, ranks, fused, boost, scope, score, tuple(others), shares=shares)
 
 
 def _fused_first(candidate: Candidate, rules: RankRules) -> tuple[float, PassageId]:
@@ -91,7 +95,7 @@ def _shares(passages: Sequence[Candidate], rules: RankRules) -> Mapping[Lane, fl
         return {}
     shares: dict[Lane, float] = {}
     for passage in passages:
-        source = passage.outline.memory.source
+        source = passage.outline.passage.memory.source
         for lane, strength in passage.strengths.items():
             best = rules.best[lane, source]
             part = min(1.0, strength / best) if best > 0 else 1.0

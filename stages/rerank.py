@@ -43,7 +43,7 @@ async def rerank(
             scores = await _scores(question, texts, reranker) if texts else {}
     if scores is None:
         return replace(ranked, degraded=(*ranked.degraded, Degradation.RERANKER_FAILED))
-    reordered = [replace(each, reranked=scores.get(each.outline.passage)) for each in few]
+    reordered = [each._replace(reranked=scores.get(each.outline.passage)) for each in few]
     return replace(ranked, kept=tuple(sorted((*reordered, *ranked.kept[len(few) :]), key=lambda each: order(each, tie_break_order))))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from math import floor
+from math import floor, inf
 
 from remit.stages.report import Reason
 from remit.stages.request import Source
@@ -36,27 +36,46 @@ class Page:
         return cls(limit=limit, caps={source: share_of(source, limit, sources, shares) for source in sources})
 
     @property
-    def places(self) -> int:
-        """How many memories still fit, whatever their source."""
-        return max(0, self.limit - sum(self.taken.values()))
-
-    @property
     def full(self) -> bool:
         """No memory of any source still has a place."""
-        return all(self.closed_to(source) is not None for source in self.caps)
+        return Filling(self).full
 
     def closed_to(self, source: Source) -> Reason | None:
         """Why one more memory of this source has no place: its share is used up, or the limit is reached; None when it has one."""
-        cap = self.caps.get(source, 0)
-        if cap < self.limit and self.taken.get(source, 0) >= cap:
+        return Filling(self).closed_to(source)
+
+
+class Filling:
+    """A page while memories take their places, with `more` places for each source, and as many more in all.
+
+    Counted in place, for every memory of a long list asks whether there is one left.
+    """
+
+    def __init__(self, page: Page, more: Mapping[Source, int] | None = None) -> None:
+        more = more or {}
+        limit, self._began, self._taken = page.limit + sum(more.values()), page, dict(page.taken)
+        self.places = max(0, limit - sum(self._taken.values()))
+        caps = {source: cap + more.get(source, 0) for source, cap in page.caps.items()}
+        self._left = {source: cap - self._taken.get(source, 0) if cap < limit else inf for source, cap in caps.items()}
+        self.full = self._is_full()
+
+    @property
+    def page(self) -> Page:
+        """The page as it stands now, without the places that it was given in addition."""
+        return Page(limit=self._began.limit, caps=self._began.caps, taken=dict(self._taken))
+
+    def closed_to(self, source: Source) -> Reason | None:
+        """As `Page.closed_to`."""
+        if self._left.get(source, 0) <= 0:
             return Reason.SHARE
         return None if self.places else Reason.LIMIT
 
-    def with_one(self, source: Source) -> Page:
-        """The page after a memory of this source took a place."""
-        return Page(limit=self.limit, caps=self.caps, taken={**self.taken, source: self.taken.get(source, 0) + 1})
+    def take(self, source: Source) -> None:
+        """A memory of this source, to which it is not closed, takes a place."""
+        self._taken[source] = self._taken.get(source, 0) + 1
+        self._left[source] -= 1
+        self.places -= 1
+        self.full = self._is_full()
 
-    def wider_by(self, more: Mapping[Source, int]) -> Page:
-        """The page with that many more places for each source, and as many more in all."""
-        caps = {source: cap + more.get(source, 0) for source, cap in self.caps.items()}
-        return Page(limit=self.limit + sum(more.values()), caps=caps, taken=self.taken)
+    def _is_full(self) -> bool:
+        return not self.places or max(self._left.values(), default=0) <= 0

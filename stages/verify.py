@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,11 +10,11 @@ import anyio
 
 from remit.stages.access import Access, Approval, Label
 from remit.stages.ceiling import Ceiling, Limit
-from remit.stages.evidence import Fresh, Memory, MemoryId, Outline, PassageId, Ranked, Reused, Verdict
+from remit.stages.evidence import Fresh, Memory, Outline, PassageId, Ranked, Reused, Verdict
 from remit.stages.ports import Checker, Reader
 from remit.stages.report import Degradation, Reason, Staged
 from remit.stages.request import Source
-from remit.stages.shares import Page
+from remit.stages.shares import Filling, Page
 
 REASONS = {
     Verdict.CHANGED: Reason.CHANGED,
@@ -27,6 +26,8 @@ REASONS = {
 MARKS = {Verdict.UNWATCHED: Degradation.UNWATCHED, Verdict.UNVERIFIED: Degradation.UNVERIFIED}
 
 AT_ONCE = timedelta()
+
+USABLE = frozenset({Verdict.FRESH, Verdict.UNWATCHED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,18 +63,15 @@ async def verify(
     stays, marked and reported. What nobody can look at is kept and reported as `unwatched`. When `ceiling.seconds` ends, what was
     kept stays. Raises what `reader` raises.
     """
-    usable = {Verdict.FRESH, Verdict.UNWATCHED} | ({Verdict.UNVERIFIED} if keep_unverified else set())
-    walk = _Walk(ranked, access, page, clock, usable)
-    with anyio.move_on_after(ceiling.seconds) as scope:
-        while anyio.current_time() < scope.deadline:
-            walk.settle()
-            walk.asked = walk.next_few(min(batch, ceiling.items - walk.looked_at))
-            if not walk.asked:
-                break
-            walk.looked_at += len(walk.asked)
-            standing = await walk.read_again(reader)
-            walk.judge(await _verdicts(standing, access, checker), standing)
-            walk.asked = ()
+    walk = _Walk(ranked, access, Filling(page), clock, USABLE | {Verdict.UNVERIFIED} if keep_unverified else USABLE)
+    if ceiling.seconds > 0:
+        with anyio.move_on_after(ceiling.seconds) as scope:
+            while few := walk.next_few(min(batch, ceiling.items - walk.looked_at)):
+                if walk.looked_at and anyio.current_time() >= scope.deadline:
+                    break
+                walk.begin(few)
+                standing = await walk.read_again(reader)
+                walk.judge(await _verdicts(standing, access, checker), standing)
     return walk.told(ceiling)
 
 
@@ -95,15 +93,16 @@ def lapse_of(label: Label, access: Access) -> Reason | None:
     return None if access.stands(label) else Reason.EXPIRED
 
 
-async def _verdicts(standing: Mapping[int, Memory], access: Access, checker: Checker) -> Mapping[MemoryId, object]:
+async def _verdicts(standing: Mapping[int, Memory], access: Access, checker: Checker) -> Sequence[object]:
     """What the checker says of each; nothing at all when it fails, for one that is down must not make evidence look fresh."""
     if not standing:
-        return {}
+        return ()
+    memories = tuple(standing.values())
     try:
-        answers = await checker.still_true(tuple(standing.values()), access)
-        return {memory.id: answers.get(memory.id) for memory in standing.values()}
+        answers = await checker.still_true(memories, access)
+        return [answers.get(memory.passage.memory) for memory in memories]
     except Exception:  # noqa: BLE001 - a checker is a host's code: whatever it raises, its memories are unverified and the recall goes on
-        return {}
+        return [None] * len(memories)
 
 
 def _seen(answer: object) -> tuple[Verdict, timedelta]:
@@ -115,111 +114,119 @@ def _seen(answer: object) -> tuple[Verdict, timedelta]:
 
 @dataclass(slots=True)
 class _Walk:
-    """The way down the ranked list: what is settled, what was looked at, and which places are open."""
+    """The way down the ranked list: what is settled, what was looked at, and which places are open.
+
+    `asked` is what is being looked at and not yet judged, `known` what was found of what was looked at and is not yet settled.
+    """
 
     ranked: Sequence[Ranked]
     access: Access
-    page: Page
+    page: Filling
     clock: Callable[[], datetime]
     usable: Set[Verdict]
     looked_at: int = 0
     asked: Sequence[int] = ()
     at: int = 0
     known: dict[int, Fresh | Reason] = field(default_factory=dict)
-    closed: dict[Source, Reason | None] = field(default_factory=dict)
-    stale: Counter[Source] = field(default_factory=Counter)
+    stale: dict[Source, int] = field(default_factory=dict)
     kept: list[Fresh] = field(default_factory=list)
     lost: list[tuple[PassageId, Reason]] = field(default_factory=list)
+    rejected: dict[Reason, int] = field(default_factory=dict)
 
-    def settle(self) -> None:
-        """Decides in order, as far as each memory is known or has no place; a better one always has its turn first."""
-        while self.at < len(self.ranked) and not self.page.full:
-            if self.at not in self.known and self._closed_to(self.at) is None:
-                return
-            self._decide(self.at, Reason.OVER_CEILING)
-            self.at += 1
-
-    def next_few(self, most: int) -> list[int]:
+    def next_few(self, most: int) -> Sequence[int]:
         """The next memories to look at, as if all of them were fresh, and a few more when many were stale."""
+        self._settle()
+        if self.page.full:
+            return ()
         few: list[int] = []
-        hoped = self.page.wider_by(self.stale)
-        for place in range(self.at, len(self.ranked)) if not self.page.full else ():
+        hoped = Filling(self.page.page, self.stale)
+        for place in range(self.at, len(self.ranked)):
             if len(few) >= most or not hoped.places:
                 break
-            source = self.ranked[place].outline.memory.source
-            if hoped.closed_to(source) is None and not isinstance(self.known.get(place), Reason):
-                hoped = hoped.with_one(source)
-                few += [] if place in self.known else [place]
+            source = self.ranked[place].candidate.outline.passage.memory.source
+            found = self.known.get(place)
+            if not isinstance(found, Reason) and hoped.closed_to(source) is None:
+                hoped.take(source)
+                if found is None:
+                    few.append(place)
         return few
+
+    def begin(self, few: Sequence[int]) -> None:
+        self.asked = few
+        self.looked_at += len(few)
 
     async def read_again(self, reader: Reader) -> dict[int, Memory]:
         """Those of the batch that still stand in the store, by place; the others are known to be stale."""
-        found = await reader.read([self.ranked[place].outline.passage for place in self.asked], self.access)
+        outlines = [self.ranked[place].candidate.outline for place in self.asked]
+        found = await reader.read([outline.passage for outline in outlines], self.access)
         standing: dict[int, Memory] = {}
-        for place in self.asked:
-            outline = self.ranked[place].outline
+        for place, outline in zip(self.asked, outlines, strict=True):
             memory = found.get(outline.passage)
             fault = fault_of(outline, memory, self.access)
             if memory is not None and fault is None:
                 standing[place] = memory
             else:
-                self._note(place, fault or Reason.GONE)
+                self._note_stale(place, fault or Reason.GONE)
         return standing
 
-    def judge(self, answers: Mapping[MemoryId, object], standing: Mapping[int, Memory]) -> None:
+    def judge(self, answers: Sequence[object], standing: Mapping[int, Memory]) -> None:
+        """Notes what was found of each of the batch, which is over then."""
         now = self.clock() if standing else None
-        for place, memory in standing.items():
-            verdict, age = _seen(answers.get(memory.id))
+        for (place, memory), answer in zip(standing.items(), answers, strict=True):
+            verdict, age = _seen(answer)
             if verdict in self.usable:
                 checked_at = now - age if now is not None and verdict is Verdict.FRESH else None
-                self._note(place, Fresh(ranked=self.ranked[place], memory=memory, checked_at=checked_at, verdict=verdict))
+                self.known[place] = Fresh(self.ranked[place], memory, checked_at, verdict)
             else:
-                self._note(place, REASONS[verdict])
+                self._note_stale(place, REASONS[verdict])
+        self.asked = ()
 
     def told(self, ceiling: Ceiling) -> Verified:
-        self.settle()
+        self._settle()
         unfinished = set(self.asked) - self.known.keys()
         for place in range(self.at, len(self.ranked)):
-            self._decide(place, Reason.UNFINISHED if place in unfinished else Reason.OVER_CEILING)
-        rejected = Counter(reason for _, reason in self.lost)
+            self._decided(place, Reason.UNFINISHED if place in unfinished else Reason.OVER_CEILING)
+        verdicts = {fresh.verdict for fresh in self.kept}
         return Verified(
             received=len(self.ranked),
             kept=tuple(self.kept),
-            rejected=dict(rejected),
-            exhausted=self._exhausted(rejected, ceiling),
-            degraded=tuple(degradation for verdict, degradation in MARKS.items() if any(fresh.verdict is verdict for fresh in self.kept)),
-            page=self.page,
+            rejected=self.rejected,
+            exhausted=self._exhausted(ceiling),
+            degraded=tuple(degradation for verdict, degradation in MARKS.items() if verdict in verdicts),
+            page=self.page.page,
             looked_at=self.looked_at,
             lost=tuple(self.lost),
         )
 
-    def _exhausted(self, rejected: Mapping[Reason, int], ceiling: Ceiling) -> Limit | None:
-        if Reason.UNFINISHED in rejected:
+    def _exhausted(self, ceiling: Ceiling) -> Limit | None:
+        if Reason.UNFINISHED in self.rejected:
             return Limit.SECONDS
-        if Reason.OVER_CEILING in rejected:
+        if Reason.OVER_CEILING in self.rejected:
             return Limit.ITEMS if self.looked_at >= ceiling.items else Limit.SECONDS
         return None
 
-    def _note(self, place: int, found: Fresh | Reason) -> None:
-        self.known[place] = found
-        if isinstance(found, Reason):
-            self.stale[self.ranked[place].outline.memory.source] += 1
+    def _note_stale(self, place: int, reason: Reason) -> None:
+        source = self.ranked[place].candidate.outline.passage.memory.source
+        self.known[place] = reason
+        self.stale[source] = self.stale.get(source, 0) + 1
 
-    def _decide(self, place: int, unknown: Reason) -> None:
-        passage = self.ranked[place].outline.passage
-        found = self.known.get(place, unknown)
-        if place not in self.known or isinstance(found, Fresh):
-            found = self._closed_to(place) or found
+    def _settle(self) -> None:
+        """Decides in order, as far as each memory is known or has no place; a better one always has its turn first."""
+        while self.at < len(self.ranked) and not self.page.full and self._decided(self.at, None):
+            self.at += 1
+
+    def _decided(self, place: int, unknown: Reason | None) -> bool:
+        """Decides on one memory, if it is known, has no place, or `unknown` says what becomes of what is not known."""
+        passage = self.ranked[place].candidate.outline.passage
+        found = self.known.get(place)
+        if not isinstance(found, Reason):
+            found = self.page.closed_to(passage.memory.source) or found or unknown
+        if found is None:
+            return False
         if isinstance(found, Fresh):
             self.kept.append(found)
-            self.page = self.page.with_one(passage.memory.source)
-            self.closed.clear()
+            self.page.take(passage.memory.source)
         else:
             self.lost.append((passage, found))
-
-    def _closed_to(self, place: int) -> Reason | None:
-        """What the page says of this memory's source, asked once for each state of the page: most of a long list is only counted."""
-        source = self.ranked[place].outline.memory.source
-        if source not in self.closed:
-            self.closed[source] = self.page.closed_to(source)
-        return self.closed[source]
+            self.rejected[found] = self.rejected.get(found, 0) + 1
+        return True

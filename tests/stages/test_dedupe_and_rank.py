@@ -1,6 +1,5 @@
 """One candidate per passage, one place per document, and one order."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -60,8 +59,8 @@ async def test_found_by_both_lanes_beats_first_in_one_and_a_missing_lane_adds_no
 
 
 async def test_what_a_lane_finds_weakly_has_little_of_a_vote_where_votes_count_by_strength() -> None:
-    flat = [replace(hit, strength=0.9 - 0.01 * hit.place) for hit in hits(Lane.SEMANTIC, "fact:a", "fact:b", "fact:c")]
-    steep = [replace(hit, strength=9.0 - 7.0 * hit.place) for hit in hits(Lane.LEXICAL, "fact:c", "fact:a")]
+    flat = [hit._replace(strength=0.9 - 0.01 * hit.place) for hit in hits(Lane.SEMANTIC, "fact:a", "fact:b", "fact:c")]
+    steep = [hit._replace(strength=9.0 - 7.0 * hit.place) for hit in hits(Lane.LEXICAL, "fact:c", "fact:a")]
 
     assert [name for name, _ in await ordered(flat, steep, fusion=BY_STRENGTH)] == ["fact:a", "fact:c", "fact:b"]
     told = await ordered(flat, steep, fusion=BY_STRENGTH, best={(Lane.SEMANTIC, Source.FACT): 0.9, (Lane.LEXICAL, Source.FACT): 9.0})
@@ -80,14 +79,14 @@ async def test_what_a_lane_finds_weakly_has_little_of_a_vote_where_votes_count_b
 async def test_the_strongest_of_an_earlier_round_is_what_later_ones_are_measured_by() -> None:
     (late,) = hits(Lane.LEXICAL, "fact:a")
 
-    assert await ordered([replace(late, place=7, strength=2.0)], fusion=BY_STRENGTH, best={(Lane.LEXICAL, Source.FACT): 8.0}) == [
+    assert await ordered([late._replace(place=7, strength=2.0)], fusion=BY_STRENGTH, best={(Lane.LEXICAL, Source.FACT): 8.0}) == [
         ("fact:a", round(0.25 / 67, 12))
     ]
 
 
 async def test_a_document_is_as_strong_as_its_strongest_passage_in_each_lane() -> None:
-    meant = [replace(hit, strength=0.8 - 0.4 * hit.place) for hit in hits(Lane.SEMANTIC, "doc:d#0", "doc:d#1")]
-    worded = [replace(hit, strength=6.0 - 3.0 * hit.place) for hit in hits(Lane.LEXICAL, "doc:d#1", "doc:d#0")]
+    meant = [hit._replace(strength=0.8 - 0.4 * hit.place) for hit in hits(Lane.SEMANTIC, "doc:d#0", "doc:d#1")]
+    worded = [hit._replace(strength=6.0 - 3.0 * hit.place) for hit in hits(Lane.LEXICAL, "doc:d#1", "doc:d#0")]
 
     best = {(Lane.SEMANTIC, Source.DOC): 0.8, (Lane.LEXICAL, Source.DOC): 6.0}
     assert await ordered(meant, worded, fusion=BY_STRENGTH, best=best) == [("doc:d", round(2 / 60, 12))]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.stages.report import Reason
 from remit.stages.request import Source
-from remit.stages.shares import Page, share_of
+from remit.stages.shares import Filling, Page, share_of
 
 ALL = tuple(Source)
 SHARES = {Source.FACT: 0.25, Source.SESSION: 0.5, Source.DOC: 1.0}
@@ -35,23 +37,30 @@ def test_a_share_is_exact_where_its_float_is_not(hundredths: int, limit: int) ->
     assert share_of(Source.FACT, limit, ALL, {**SHARES, Source.FACT: hundredths / 100}) == max(1, limit * hundredths // 100)
 
 
+def filled(page: Page, *sources: Source) -> Page:
+    filling = Filling(page)
+    for source in sources:
+        filling.take(source)
+    return filling.page
+
+
 def test_a_source_closes_at_its_share_and_the_page_at_its_limit() -> None:
     page = Page.of(4, ALL, SHARES)
     assert page.closed_to(Source.FACT) is None
 
-    page = page.with_one(Source.FACT)
+    page = filled(page, Source.FACT)
     assert (page.closed_to(Source.FACT), page.closed_to(Source.DOC), page.full) == (Reason.SHARE, None, False)
 
-    for _ in range(3):
-        page = page.with_one(Source.DOC)
-    assert (page.places, page.full, page.closed_to(Source.DOC), page.closed_to(Source.SESSION)) == (0, True, Reason.LIMIT, Reason.LIMIT)
+    page = filled(page, *[Source.DOC] * 3)
+    assert (page.full, page.closed_to(Source.DOC), page.closed_to(Source.SESSION)) == (True, Reason.LIMIT, Reason.LIMIT)
+    assert page.closed_to(Source.FACT) is Reason.SHARE
 
 
 def test_a_page_is_full_when_every_source_asked_used_its_share() -> None:
-    page = Page.of(4, (Source.FACT, Source.SESSION), SHARES).with_one(Source.FACT).with_one(Source.SESSION).with_one(Source.SESSION)
+    page = filled(Page.of(4, (Source.FACT, Source.SESSION), SHARES), Source.FACT, Source.SESSION, Source.SESSION)
 
     assert page.full
-    assert page.places == 1
+    assert Filling(page).places == 1
 
 
 def test_a_recall_of_no_source_has_no_place() -> None:
@@ -62,10 +71,32 @@ def test_a_recall_of_no_source_has_no_place() -> None:
 
 
 def test_walking_best_first_fills_exactly_the_shares() -> None:
-    page, kept = Page.of(20, ALL, SHARES), []
+    filling, kept = Filling(Page.of(20, ALL, SHARES)), []
     for source in [Source.FACT] * 30 + [Source.SESSION] * 30 + [Source.DOC] * 30:
-        if page.closed_to(source) is None:
-            page = page.with_one(source)
+        if filling.closed_to(source) is None:
+            filling.take(source)
             kept.append(source)
 
     assert [kept.count(source) for source in ALL] == [5, 10, 5]
+
+
+@given(
+    limit=st.integers(1, 9),
+    caps=st.dictionaries(st.sampled_from(Source), st.integers(1, 9)),
+    asked=st.lists(st.sampled_from(Source), max_size=20),
+    more=st.dictionaries(st.sampled_from(Source), st.integers(1, 3)),
+)
+def test_a_page_that_is_being_filled_says_at_every_step_what_its_places_say(
+    limit: int, caps: dict[Source, int], asked: list[Source], more: dict[Source, int]
+) -> None:
+    wider = {source: cap + more.get(source, 0) for source, cap in caps.items()}
+    filling, most, taken = Filling(Page(limit=limit, caps=caps), more), limit + sum(more.values()), Counter[Source]()
+    for source in asked:
+        closed = {each: taken[each] >= wider.get(each, 0) for each in ALL if wider.get(each, 0) < most}
+        here = Reason.SHARE if closed.get(source) else Reason.LIMIT if taken.total() >= most else None
+        assert filling.closed_to(source) is here
+        assert filling.full == (taken.total() >= most or all(closed.get(each, False) for each in wider))
+        if here is None:
+            filling.take(source)
+            taken[source] += 1
+    assert filling.page == Page(limit=limit, caps=caps, taken=dict(taken))

@@ -17,7 +17,7 @@ from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Candidate, Lane, Memory, MemoryId, Outline, PassageId, Ranked, Reused, Route, Verdict
 from remit.stages.report import Degradation, Reason
 from remit.stages.request import Source
-from remit.stages.shares import Page
+from remit.stages.shares import Filling, Page
 from remit.stages.verify import Verified, verify
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -407,11 +407,11 @@ def shop_of(those: Sequence[Ranked], states: Sequence[str]) -> Shop:
 
 def one_by_one(those: Sequence[Ranked], states: Sequence[str], page: Page) -> list[str]:
     """The plainest reading of the promise: walk down, keep what is fresh and has a place."""
-    kept = []
+    kept, filling = [], Filling(page)
     for each, state in zip(those, states, strict=True):
-        if state in ("fresh", "unwatched") and page.closed_to(each.outline.memory.source) is None:
+        if state in ("fresh", "unwatched") and filling.closed_to(each.outline.memory.source) is None:
             kept.append(each.outline.memory.id)
-            page = page.with_one(each.outline.memory.source)
+            filling.take(each.outline.memory.source)
     return kept
 
 
