@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remit.pipeline.storage.entry import LOOK, Dropped, Lacking, Lent
+from remit.pipeline.storage.sqlite.gathering import Standing, sound
 from remit.pipeline.storage.sqlite.rows import dumped, micros
 from remit.pipeline.storage.sqlite.shelves import reach, shelves_reached, still
-from remit.pipeline.storage.sqlite.writing import Standing, Writing, sound
+from remit.pipeline.storage.sqlite.writing import Writing
 from remit.stages.access import Access
 from remit.stages.evidence import MemoryId
 from remit.stages.request import Source
@@ -38,12 +39,11 @@ class Loans(Writing):
 
     def keep(self, space: str, vectors: Mapping[int, NDArray[np.float32] | None], access: Access) -> int:
         given = {key: vector for key, vector in vectors.items() if vector is not None}
-        packed = {key: vector.tobytes() for key in given for vector in sound({space: given[key]}).values()}
+        packed = {key: vector for key in given for vector in sound({space: given[key]}).values()}
         kept = 0
         for key, standing, spaces in self._held(self._one("held_of", **self._scope(access), keys=dumped(list(packed)))):
             if space not in spaces:
-                stands = (standing.superseded, standing.valid_from, standing.valid_until)
-                self._gathered.vectors.append((self._org, space, standing.shelf, key, *stands, packed[key]))
+                self._gathered.add_vector(space, key, standing, packed[key])
                 self._note(key, standing, [*spaces, space], {space: 1})
                 kept += 1
         self.finish()
@@ -85,4 +85,4 @@ class Loans(Writing):
         """What the indexes hold for a passage from now on."""
         self._many("set_spaces", [(self._org, key, dumped(spaces))])
         for space, number in changes.items() if standing.always else ():
-            self._gathered.embedded[space, standing.shelf] += number
+            self._gathered.count_vectors(space, standing.shelf, number)
