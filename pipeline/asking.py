@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 from remit.pipeline.authority import Allowance, Narrowing, allowance, scopes_at
-from remit.pipeline.config import Config, Context, Limits, Profile
+from remit.pipeline.config import Config, Context, Limits, PackCeiling, Profile
 from remit.pipeline.continuing import START, Onward
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.fields import (
@@ -74,22 +74,22 @@ def asked(request: Request, config: Config, now: datetime) -> Plan:
     allowed = allowance(profile, config)
     question = _question(request, allowed, config, now)
     narrowing = _narrowing(request, question, config.limits)
-    limits = _limits(request.ceilings, allowed)
-    room = _room(request.context, allowed, limits[StageName.PACK], config)
+    limits = _limits(request.ceilings, allowed.ceilings)
+    room = _room(request.context, allowed.ceilings.pack, limits.pack, config)
     return Plan(
         question=question,
         narrowing=narrowing,
         profile=profile,
-        ceilings={stage: _ceiling(limits[stage], room if stage is StageName.PACK else None) for stage in StageName},
-        postings=limits[StageName.GENERATE]["postings"],
-        rerank=limits[StageName.RANK]["rerank"],
+        ceilings=_ceilings(limits, room),
+        postings=limits.generate.postings,
+        rerank=limits.rank.rerank,
         selection=_selection(request.selection, config.recall.selection),
         room=room,
         deadline_seconds=allowed.deadline_seconds
         if request.deadline_seconds is None
         else number_at("deadlineSeconds", request.deadline_seconds, 0, allowed.deadline_seconds),
         evidence_minimum=_minimum(request, room.passages or question.limit, config),
-        continuations=limits[StageName.VERIFY]["continuations"],
+        continuations=limits.verify.continuations,
     )
 
 
@@ -163,22 +163,20 @@ def _narrowing(request: Request, question: Question, limits: Limits) -> Narrowin
     )
 
 
-def _limits(given: Any, allowed: Allowance) -> dict[StageName, dict[str, Any]]:
-    """Stage → limit → value: what is allowed, lowered to what the request states."""
-    limits = {}
-    for stage in StageName:
-        ceiling = getattr(allowed.ceilings, stage)
-        limits[stage] = {name: getattr(ceiling, name) for name in LIMITS[stage]}
+def _limits(given: Any, allowed: Profile) -> Profile:
+    """What is allowed, lowered to what the request states."""
+    lowered: dict[str, Any] = {}
     for stage, stated in mapping_at("ceilings", given).items():
         if not isinstance(stage, str) or stage not in list(StageName):
             raise unknown("ceilings", stage)
-        of_stage = limits[StageName(stage)]
+        of_stage, lower = getattr(allowed, stage), {}
         for name, value in mapping_at(f"ceilings.{stage}", stated).items():
-            if name not in of_stage:
+            if name not in LIMITS[StageName(stage)]:
                 raise unknown(f"ceilings.{stage}", name)
             if value is not None:
-                of_stage[name] = _lowered(f"ceilings.{stage}.{name}", value, of_stage[name])
-    return limits
+                lower[name] = _lowered(f"ceilings.{stage}.{name}", value, getattr(of_stage, name))
+        lowered[stage] = replace(of_stage, **lower)
+    return replace(allowed, **lowered) if lowered else allowed
 
 
 def _lowered(field: str, value: Any, allowed: Any) -> Any:
@@ -187,9 +185,14 @@ def _lowered(field: str, value: Any, allowed: Any) -> Any:
     return whole_at(field, value, 1 if field.endswith(".rounds") else 0, allowed)
 
 
-def _ceiling(limits: Mapping[str, Any], room: Room | None) -> Ceiling:
-    tokens = None if room is None else room.tokens
-    return Ceiling(items=limits["items"], seconds=limits["seconds"], tokens=tokens, rounds=limits.get("rounds", 1))
+def _ceilings(limits: Profile, room: Room) -> dict[StageName, Ceiling]:
+    return {
+        StageName.GENERATE: Ceiling(items=limits.generate.items, seconds=limits.generate.seconds),
+        StageName.DEDUPE: Ceiling(items=limits.dedupe.items, seconds=limits.dedupe.seconds),
+        StageName.RANK: Ceiling(items=limits.rank.items, seconds=limits.rank.seconds),
+        StageName.VERIFY: Ceiling(items=limits.verify.items, seconds=limits.verify.seconds, rounds=limits.verify.rounds),
+        StageName.PACK: Ceiling(items=limits.pack.items, seconds=limits.pack.seconds, tokens=room.tokens),
+    }
 
 
 def _selection(given: Any, configured: Selection) -> Selection:
@@ -203,16 +206,15 @@ def _selection(given: Any, configured: Selection) -> Selection:
     return replace(configured, **stated) if stated else configured
 
 
-def _room(wanted: Any, allowed: Allowance, lowered: Mapping[str, Any], config: Config) -> Room:
+def _room(wanted: Any, allowed: PackCeiling, lowered: PackCeiling, config: Config) -> Room:
     """The room of the packed context: the lower of what it states itself and of what `ceilings.pack` left."""
     if not isinstance(wanted, ContextWanted):
         raise InvalidRequest("context", "must be an object")
-    pack = allowed.ceilings.pack
-    tokens = pack.tokens if wanted.tokens is None else whole_at("context.tokens", wanted.tokens, 0, pack.tokens)
-    passages = pack.passages if wanted.passages is None else whole_at("context.passages", wanted.passages, 0, pack.passages)
+    tokens = allowed.tokens if wanted.tokens is None else whole_at("context.tokens", wanted.tokens, 0, allowed.tokens)
+    passages = allowed.passages if wanted.passages is None else whole_at("context.passages", wanted.passages, 0, allowed.passages)
     return Room(
-        tokens=min(tokens, lowered["tokens"]),
-        passages=min(passages, lowered["passages"]),
+        tokens=min(tokens, lowered.tokens),
+        passages=min(passages, lowered.passages),
         instructions=whole_at("context.instructions", wanted.instructions, 0, WHOLE),
         tools=whole_at("context.tools", wanted.tools, 0, WHOLE),
         reserve=whole_at("context.reserve", wanted.reserve, 0, WHOLE),

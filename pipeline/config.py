@@ -57,7 +57,7 @@ class PerSource(_Checked):
     doc: Share
 
     def of(self, source: Source) -> float:
-        return {Source.FACT: self.fact, Source.SESSION: self.session, Source.DOC: self.doc}[source]
+        return float(getattr(self, source))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -17,7 +17,10 @@ class Overloaded(RemitError):
 
 
 class Crews:
-    """The places of one engine. A place is held for as long as the block runs and given back however it ends."""
+    """The places of one engine. A place is held for as long as the block runs and given back however it ends.
+
+    The block is told whether its place had to be waited for.
+    """
 
     def __init__(self, sizes: CrewSizes) -> None:
         self._wait_seconds = sizes.wait_seconds
@@ -29,29 +32,22 @@ class Crews:
             StageName.VERIFY: anyio.CapacityLimiter(sizes.verify),
             StageName.PACK: anyio.CapacityLimiter(sizes.pack),
         }
-        self._orgs: dict[str, tuple[anyio.CapacityLimiter, int]] = {}
+        self._orgs: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
+        """Of the orgs that somebody recalls for: who has a place there, or waits for one, keeps the others' count alive."""
 
-    @asynccontextmanager
-    async def admitted(self, org: str, *, within: float) -> AsyncIterator[None]:
+    def admitted(self, org: str, *, within: float) -> AbstractAsyncContextManager[bool]:
         """One of the org's places for a whole recall. Raises `Overloaded` when none comes free in time, at most `within` seconds."""
-        limiter, users = self._orgs.get(org, (anyio.CapacityLimiter(self._per_org), 0))
-        self._orgs[org] = (limiter, users + 1)
-        try:
-            async with _Place(limiter, min(self._wait_seconds, within)):
-                yield
-        finally:
-            limiter, users = self._orgs[org]
-            if users == 1:
-                del self._orgs[org]
-            else:
-                self._orgs[org] = (limiter, users - 1)
+        limiter = self._orgs.get(org)
+        if limiter is None:
+            limiter = self._orgs[org] = anyio.CapacityLimiter(self._per_org)
+        return _Place(limiter, min(self._wait_seconds, within))
 
-    def at(self, stage: StageName, *, within: float) -> AbstractAsyncContextManager[None]:
+    def at(self, stage: StageName, *, within: float) -> AbstractAsyncContextManager[bool]:
         """One of the stage's places. Raises `Overloaded` when none comes free in time, at most `within` seconds."""
         return _Place(self._stages[stage], min(self._wait_seconds, within))
 
 
-class _Place(AbstractAsyncContextManager[None]):
+class _Place(AbstractAsyncContextManager[bool]):
     """A place of its own; six are taken by each recall, and generators would cost three times as much."""
 
     __slots__ = ("_limiter", "_wait_seconds")
@@ -59,7 +55,7 @@ class _Place(AbstractAsyncContextManager[None]):
     def __init__(self, limiter: anyio.CapacityLimiter, wait_seconds: float) -> None:
         self._limiter, self._wait_seconds = limiter, wait_seconds
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> bool:
         try:
             self._limiter.acquire_on_behalf_of_nowait(self)
         except anyio.WouldBlock:
@@ -67,6 +63,8 @@ class _Place(AbstractAsyncContextManager[None]):
                 await self._limiter.acquire_on_behalf_of(self)
             if waiting.cancelled_caught:
                 raise Overloaded from None
+            return True
+        return False
 
     async def __aexit__(self, *_: object) -> None:
         self._limiter.release_on_behalf_of(self)

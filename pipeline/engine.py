@@ -53,7 +53,7 @@ from remit.pipeline.opening import opened
 from remit.pipeline.outcome import Because, Code, fault
 from remit.pipeline.recall import Kit, Recalled, recall
 from remit.pipeline.receipts import Keeper, Kept, chain_of, mark_of, own_of
-from remit.pipeline.remember import remember, remember_stream
+from remit.pipeline.remember import remember_stream
 from remit.pipeline.replaying import Replayed, Setting, Uncheckable, compared, receipt_of
 from remit.pipeline.reranking import Rerankers, rerankers_of
 from remit.pipeline.roots import Roots
@@ -190,20 +190,7 @@ class Engine:
 
         Raises `StorageUnavailable` when the store cannot be asked; what had its receipt is durable.
         """
-        grants = await self._grants(principal)
-        receipts = await remember(
-            items,
-            grants,
-            store=self.store,
-            indexer=self.indexer,
-            config=self.config,
-            now=self.kit.clock(),
-            resolve=partial(self.files.resolved, org=grants.org),
-            granted=partial(self._grants, principal),
-            complete=self._completed,
-        )
-        self.changed()
-        return receipts
+        return [receipt async for receipt in self.remember_stream(items, principal)]
 
     async def remember_stream(
         self, items: Iterable[Item] | AsyncIterable[Item], principal: Principal | None = None
@@ -421,12 +408,15 @@ class Engine:
         Raises `InvalidRequest` naming the field that is wrong.
         """
         plan = asked(request, self.config, self.kit.clock())
-        phrases = tuple(" ".join(self.kit.analyser.plain(phrase)) for phrase in plan.question.filters.phrases)
-        if "" in phrases:
-            raise InvalidRequest(f"phrases[{phrases.index('')}]", "has no word in it")
-        question = replace(plan.question, filters=replace(plan.question.filters, phrases=phrases))
+        question = plan.question
+        if question.filters.phrases:
+            phrases = tuple(" ".join(self.kit.analyser.plain(phrase)) for phrase in question.filters.phrases)
+            if "" in phrases:
+                raise InvalidRequest(f"phrases[{phrases.index('')}]", "has no word in it")
+            question = replace(question, filters=replace(question.filters, phrases=phrases))
+            plan = replace(plan, question=question)
         if request.continuation is None:
-            return replace(plan, question=question)
+            return plan
         onward = self.continuations.opened(request.continuation, self._bound(request, principal), plan.continuations)
         return replace(plan, question=replace(question, as_of=onward.as_of or question.as_of), onward=onward)
 
@@ -448,22 +438,28 @@ class Engine:
 
     async def _recalled(self, plan: Plan, principal: Principal | None, trail: Trail) -> tuple[Access | None, Recalled]:
         """The recall inside the access that is granted now. Without an answer from the authority, nothing is asked."""
-        grants = None
-        with anyio.move_on_after(plan.deadline_seconds) as time:
-            try:
-                grants = await self._grants(principal)
-            except (InvalidRequest, NotAuthorised, ConfigError):
-                raise
-            except Exception as error:  # noqa: BLE001 - an authority is a host's code: when it fails nothing may be read, and that is an outcome
-                log.error("authority", **{"error.type": type(error.__cause__ or error).__name__})
+        until = anyio.current_time() + plan.deadline_seconds
+        grants = await self._granted(principal, within=plan.deadline_seconds)
         if grants is None:
             return None, Recalled.stopped(fault(None, Code.AUTHORITY))
         grants = plan.onward.left_of(grants)
         access = access_for(grants, plan.narrowing, plan.question.as_of)
         if (refused := _ungranted(access)) is not None:
             return access, Recalled.stopped(refused)
-        left = max(0.0, time.deadline - anyio.current_time())
-        return access, await recall(replace(plan, deadline_seconds=left), access, self.kit, trail)
+        return access, await recall(plan, access, self.kit, trail, until)
+
+    async def _granted(self, principal: Principal | None, *, within: float) -> Grants | None:
+        """What is granted now; nothing when the authority fails, or says nothing in so many seconds."""
+        if type(self.authority) is AsStated:
+            return self._stated(principal)  # nobody is waited for, and a scope that ends a wait costs more than all of this
+        with anyio.move_on_after(within):
+            try:
+                return await self._grants(principal)
+            except (InvalidRequest, NotAuthorised, ConfigError):
+                raise
+            except Exception as error:  # noqa: BLE001 - an authority is a host's code: when it fails nothing may be read, and that is an outcome
+                log.error("authority", **{"error.type": type(error.__cause__ or error).__name__})
+        return None
 
 
 def _span_of(plan: Plan) -> AbstractContextManager[Any]:

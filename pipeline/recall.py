@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
+import numpy as np
 
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.asking import Plan
-from remit.pipeline.config import Config
+from remit.pipeline.config import Config, PerSource
 from remit.pipeline.crews import Crews, Overloaded
 from remit.pipeline.embedding.streams import Streams
 from remit.pipeline.errors import CounterFailed, StorageUnavailable, UnsafeStorage
@@ -25,6 +27,7 @@ from remit.stages.boosts import named_scopes
 from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.dedupe import dedupe
 from remit.stages.evidence import Candidate, Fresh, Lane, MemoryId, Ranked
+from remit.stages.fusion import Compared, compared
 from remit.stages.generate import Generated, Lookup, generate
 from remit.stages.pack import Packed, pack
 from remit.stages.ports import Checker, Finder, Reader, TokenCounter
@@ -90,14 +93,17 @@ class Interrupted(Exception):
     """A stage could not be done; the recall's faults say why."""
 
 
-async def recall(plan: Plan, access: Access, kit: Kit, trail: Trail) -> Recalled:
-    """Answers a plan inside an access. Never raises for what is merely so: a fault is kept beside what was found before it."""
-    steps = _Steps(plan, access, kit, trail)
-    shares = {source: kit.config.recall.lane_share.of(source) for source in Source}
-    page = replace(Page.of(plan.question.limit, plan.question.sources, shares), taken=plan.onward.taken)
+async def recall(plan: Plan, access: Access, kit: Kit, trail: Trail, until: float) -> Recalled:
+    """Answers a plan inside an access, `until` a moment on the clock of the event loop. Never raises for what is merely so: a fault is kept
+    beside what was found before it."""
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    steps = _Steps(plan, access, kit, trail, until)
+    page = _page(plan.question.limit, plan.question.sources, kit.config.recall.lane_share)
+    if plan.onward.taken:
+        page = replace(page, taken=plan.onward.taken)
     recalled = Recalled(page=page, postings=plan.onward.postings_with(plan.postings))
     try:
-        async with kit.crews.admitted(access.org, within=steps.left()):
+        async with kit.crews.admitted(access.org, within=max(0.0, until - steps.turned)):
             question, settled = plan.question, plan.onward.settled_on(page)
             lookup = Lookup(text=question.query, terms=steps.terms, filters=question.filters, settled=settled)
             for _ in range(plan.ceilings[StageName.VERIFY].rounds):
@@ -122,21 +128,22 @@ async def recall(plan: Plan, access: Access, kit: Kit, trail: Trail) -> Recalled
     return recalled
 
 
+@lru_cache(maxsize=100)
+def _page(limit: int, sources: tuple[Source, ...], shares: PerSource) -> Page:
+    """An empty page: the same few are asked for again and again."""
+    return Page.of(limit, sources, {source: shares.of(source) for source in Source})
+
+
 class _Steps:
     """The five steps of one recall, with what each needs taken from the plan and the kit."""
 
-    def __init__(self, plan: Plan, access: Access, kit: Kit, trail: Trail) -> None:
+    def __init__(self, plan: Plan, access: Access, kit: Kit, trail: Trail, until: float) -> None:
         self.plan, self.access, self.kit, self.trail = plan, access, kit, trail
-        self.turned = anyio.current_time()
-        self.deadline = self.turned + plan.deadline_seconds
+        self.turned, self.until = anyio.current_time(), until
         words = kit.config.recall.words
         self.terms = kit.analyser.asked(
             plan.question.query, alias_longest=words.alias_longest, most_words=words.most_words, part_weight=words.part_weight
         )
-
-    def left(self) -> float:
-        """Seconds left of the request's time."""
-        return max(0.0, self.deadline - anyio.current_time())
 
     async def generate(self, lookup: Lookup, recalled: Recalled) -> Generated:
         # What an earlier round cut off is looked for again now: only what this round cuts stays behind a ceiling.
@@ -148,6 +155,7 @@ class _Steps:
         generated = await self._at(
             StageName.GENERATE,
             recalled,
+            items,
             lambda ceiling: generate(
                 lookup,
                 access=self.access,
@@ -157,7 +165,7 @@ class _Steps:
                 selection=self.plan.selection,
                 turns=self.kit.config.recall.turns,
                 postings=recalled.postings,
-                ceiling=ceiling.having(items=items),
+                ceiling=ceiling,
             ),
         )
         report.ceiling = ceiling.having(items=recalled.depth)  # what is told of all rounds stands beside what all of them might do
@@ -165,29 +173,24 @@ class _Steps:
         return generated
 
     async def dedupe(self, hits: Generated, recalled: Recalled) -> Staged[Candidate]:
-        made = len(recalled.candidates)  # in earlier rounds, as in rank and verify: their ceilings hold over all rounds together
-        candidates = await self._at(
-            StageName.DEDUPE, recalled, lambda ceiling: dedupe(hits.kept, ceiling=ceiling.having(items=ceiling.items - made))
-        )
+        # Less those of earlier rounds, as in rank and verify: their ceilings hold over all rounds together.
+        left = self.plan.ceilings[StageName.DEDUPE].items - len(recalled.candidates)
+        candidates = await self._at(StageName.DEDUPE, recalled, left, lambda ceiling: dedupe(hits.kept, ceiling=ceiling))
         recalled.candidates += candidates.kept
         return candidates
 
     async def rank(self, candidates: Staged[Candidate], recalled: Recalled) -> Staged[Ranked]:
         report = self.trail.reports[StageName.RANK]
-        looked_at = report.received - report.rejected[Reason.OVER_CEILING]
-        ranked = await self._at(
-            StageName.RANK,
-            recalled,
-            lambda ceiling: self._rank(candidates.kept, recalled, ceiling.having(items=ceiling.items - looked_at)),
-        )
+        left = report.ceiling.items - (report.received - report.rejected[Reason.OVER_CEILING])
+        ranked = await self._at(StageName.RANK, recalled, left, lambda ceiling: self._rank(candidates.kept, recalled, ceiling))
         recalled.ranked += ranked.kept
         return ranked
 
     async def verify(self, ranked: Staged[Ranked], recalled: Recalled) -> Verified:
-        looked_at = sum(each.looked_at for each in recalled.verified)
         verified = await self._at(
             StageName.VERIFY,
             recalled,
+            self.plan.ceilings[StageName.VERIFY].items - sum(each.looked_at for each in recalled.verified),
             lambda ceiling: verify(
                 ranked.kept,
                 access=self.access,
@@ -197,16 +200,17 @@ class _Steps:
                 batch=self.kit.config.freshness.batch,
                 clock=self.kit.clock,
                 keep_unverified=self.kit.config.freshness.keeps_unverified(self.access.org),
-                ceiling=ceiling.having(items=ceiling.items - looked_at),
+                ceiling=ceiling,
             ),
         )
         recalled.verified.append(verified)
-        recalled.fresh = self._in_order([*recalled.fresh, *verified.kept])
+        recalled.fresh = self._in_order([*recalled.fresh, *verified.kept]) if recalled.fresh else list(verified.kept)
         recalled.page = verified.page
         return verified
 
     async def pack(self, recalled: Recalled) -> None:
-        recalled.packed = await self._at(StageName.PACK, recalled, lambda ceiling: self._pack(recalled, ceiling))
+        items = self.plan.ceilings[StageName.PACK].items
+        recalled.packed = await self._at(StageName.PACK, recalled, items, lambda ceiling: self._pack(recalled, ceiling))
 
     async def _pack(self, recalled: Recalled, ceiling: Ceiling) -> Packed:
         return await pack(
@@ -237,11 +241,11 @@ class _Steps:
 
     async def _rank(self, candidates: Sequence[Candidate], recalled: Recalled, ceiling: Ceiling) -> Staged[Ranked]:
         """The fused order; in the first round its best are ordered anew by a reranker, for scores of two lists cannot be compared."""
+        reranker = None if recalled.ranked else self.kit.rerankers.of(self.access.org)
+        if reranker is None:
+            return await rank(candidates, rules=self._rules(candidates, recalled), ceiling=ceiling)
         until = anyio.current_time() + ceiling.seconds
         ranked = await rank(candidates, rules=self._rules(candidates, recalled), ceiling=ceiling)
-        reranker = self.kit.rerankers.of(self.access.org)
-        if reranker is None or recalled.ranked:
-            return ranked
         seconds = min(self.kit.config.reranking.seconds, until - anyio.current_time())
         return await rerank(
             ranked,
@@ -262,46 +266,37 @@ class _Steps:
             named=named_scopes(question.query, scopes, question.project),
             now=question.as_of,
             tie_break_order=tuple(settings.tie_break_order),
-            **self._compared(recalled),
+            compared=self._compared(recalled),
         )
 
-    def _compared(self, recalled: Recalled) -> dict[str, Any]:
-        """The greatest strength each lane found in each source, over all rounds, and what is left of that of words at the place that is
-        looked at; nothing where votes count by their places alone."""
+    def _compared(self, recalled: Recalled) -> Compared | None:
+        """What votes are measured by, over all rounds; nothing where they count by their places alone."""
         words = sum(term.weight == 1 and not term.stop for term in self.terms.words)
         together, first, found = self.kit.config.recall.fusion.together, recalled.generated[0], Counter[Lane]()
         for proposal in first.proposals:
             found[proposal.lane] += proposal.keys.size
         if not together.goes_for(self.kit.streams.spaces().get(Lane.SEMANTIC), words, found):
-            return {}
-        best: dict[tuple[Lane, Source], float] = {}
-        for hit in (hit for each in recalled.generated for hit in (*each.kept, *each.settled)):
-            place = hit.lane, hit.outline.memory.source
-            best[place] = max(hit.strength, best.get(place, hit.strength))
-        last: dict[Source, float] = {}
-        for hit in (*first.kept, *first.settled):
-            if hit.lane is Lane.LEXICAL and hit.place < together.place:
-                last[hit.outline.memory.source] = min(hit.strength, last.get(hit.outline.memory.source, hit.strength))
-        left = {source: strength / best[Lane.LEXICAL, source] for source, strength in last.items() if best[Lane.LEXICAL, source] > 0}
-        return {"best": best, "left": left}
+            return None
+        covered: dict[int, float] = {}
+        for each in recalled.generated:
+            covered |= _covered(each)
+        hits = [hit for each in recalled.generated for hit in (*each.kept, *each.settled)]
+        return compared(hits, (*first.kept, *first.settled), covered, together)
 
-    async def _others(self, now: float) -> None:
-        """Others have their turn between two stages, however many candidates go from one to the next, but not after a moment's work."""
-        if now - self.turned < MOMENT:
-            await anyio.lowlevel.checkpoint_if_cancelled()
-        else:
-            await anyio.lowlevel.checkpoint()
-            self.turned = anyio.current_time()
+    async def _at(self, stage: StageName, recalled: Recalled, items: int, work: Callable[[Ceiling], Awaitable[S]]) -> S:
+        """One stage, for so many items, in its crew, its span and what is left of the request's time.
 
-    async def _at(self, stage: StageName, recalled: Recalled, work: Callable[[Ceiling], Awaitable[S]]) -> S:
-        """One stage in its crew, its span and what is left of the request's time."""
+        Others have their turn before it, however many candidates go from one stage to the next, but not after a moment's work.
+        """
+        now = anyio.current_time()
         try:
-            async with self.kit.crews.at(stage, within=self.left()):
+            async with self.kit.crews.at(stage, within=max(0.0, self.until - now)) as waited:
+                if waited or now - self.turned >= MOMENT:
+                    await anyio.lowlevel.checkpoint()
+                    self.turned = now = anyio.current_time()
                 ceiling = self.plan.ceilings[stage]
-                of_stage = max(0.0, ceiling.seconds - self.trail.reports[stage].seconds)  # earlier rounds have spent the rest
-                now = anyio.current_time()
-                ceiling = ceiling.having(seconds=min(of_stage, max(0.0, self.deadline - now)))
-                await self._others(now)
+                of_stage = ceiling.seconds - self.trail.reports[stage].seconds  # earlier rounds have spent the rest
+                ceiling = ceiling.having(items=items, seconds=max(0.0, min(of_stage, self.until - now)))
                 return await self.trail.follow(stage, lambda: work(ceiling))
         except Overloaded:
             recalled.faults.append(fault(stage, Code.OVERLOADED))
@@ -315,6 +310,14 @@ class _Steps:
             log.error("internal", **{"remit.stage": stage.value, "error.type": type(error).__name__})
             recalled.faults.append(fault(stage, Code.INTERNAL))
         raise Interrupted
+
+
+def _covered(generated: Generated) -> dict[int, float]:
+    """The part of the question's words that each passage holds which words proposed, by the passage's key."""
+    keys = [hit.outline.key for hit in (*generated.kept, *generated.settled) if hit.lane is Lane.LEXICAL]
+    if generated.scores is None or not keys:
+        return {}
+    return dict(zip(keys, generated.scores.covered[np.searchsorted(generated.scores.keys, keys)].tolist(), strict=True))
 
 
 def _worth_another_round(generated: Generated, verified: Verified) -> bool:

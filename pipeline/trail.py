@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeVar
@@ -22,6 +22,8 @@ from remit.stages.report import Degradation, Reason, Staged, StageName, Unbalanc
 ROOT = "search_memory"
 """Name of the root span: what the GenAI conventions call looking something up in a memory."""
 
+_REJECTED = {reason: f"remit.rejected.{reason}" for reason in Reason}
+
 _TRACER = trace.get_tracer("remit")
 """Records nothing until the host sets a tracer provider; asking for it anew for each span would cost more than the span."""
 
@@ -32,17 +34,21 @@ class Log:
     """Events of this package through structlog: as the host configured it, or else quietly through standard logging."""
 
     def __init__(self) -> None:
+        self._standard = logging.getLogger("remit")
         self._quiet = structlog.wrap_logger(
-            logging.getLogger("remit"),
+            self._standard,
             wrapper_class=structlog.stdlib.BoundLogger,
             processors=[structlog.stdlib.filter_by_level, structlog.processors.KeyValueRenderer()],
         )
 
+    @property
+    def listened(self) -> bool:
+        """Whether anybody hears what is no warning. It costs more to put together than to ask."""
+        return structlog.is_configured() or self._standard.isEnabledFor(logging.INFO)
+
     def info(self, event: str, **values: str | bool | int | float) -> None:
-        if structlog.is_configured():
-            structlog.get_logger("remit").info(event, **values)
-        elif logging.getLogger("remit").isEnabledFor(logging.INFO):
-            self._quiet.info(event, **values)
+        if self.listened:
+            (structlog.get_logger("remit") if structlog.is_configured() else self._quiet).info(event, **values)
 
     def warning(self, event: str, **values: str | bool | int | float) -> None:
         (structlog.get_logger("remit") if structlog.is_configured() else self._quiet).warning(event, **values)
@@ -68,30 +74,15 @@ class StageReport:
     outcome: str = "skipped"
     seconds: float = 0.0
 
-    @classmethod
-    def of(cls, stage: StageName, ceiling: Ceiling, staged: Staged[Any]) -> StageReport:
-        """What one stage did in one round."""
-        return cls(
-            stage=stage,
-            ceiling=ceiling,
-            received=staged.received,
-            returned=len(staged.kept),
-            rejected=Counter(staged.rejected),
-            exhausted=staged.exhausted,
-            degraded=list(staged.degraded),
-            outcome="exhausted" if staged.exhausted else "done",
-        )
-
-    def add(self, later: StageReport) -> None:
-        """What the same stage did in a later round."""
-        self.received += later.received
-        self.returned += later.returned
-        for reason, count in later.rejected.items():
+    def add(self, staged: Staged[Any]) -> None:
+        """What the stage came to in one more round."""
+        self.received += staged.received
+        self.returned += len(staged.kept)
+        for reason, count in staged.rejected.items():
             self.rejected[reason] += count
-        self.degraded += [each for each in later.degraded if each not in self.degraded]
-        self.exhausted = later.exhausted or self.exhausted
-        self.outcome = "exhausted" if self.exhausted and later.outcome == "done" else later.outcome
-        self.seconds += later.seconds
+        self.degraded += [each for each in staged.degraded if each not in self.degraded]
+        self.exhausted = staged.exhausted or self.exhausted
+        self.outcome = "exhausted" if self.exhausted else "done"
 
 
 def attributes(report: StageReport) -> dict[str, str | bool | int | float]:
@@ -111,7 +102,7 @@ def attributes(report: StageReport) -> dict[str, str | bool | int | float]:
     if report.degraded:
         values["remit.degraded"] = ",".join(sorted(report.degraded))
     for reason, count in sorted(report.rejected.items()):
-        values[f"remit.rejected.{reason}"] = count
+        values[_REJECTED[reason]] = count
     return values
 
 
@@ -123,23 +114,26 @@ class Trail:
 
     async def follow(self, stage: StageName, work: Callable[[], Awaitable[S]]) -> S:
         """Runs one stage inside its span, which tells of this round, and keeps what it tells, also when it fails or is cancelled."""
-        ceiling, staged, outcome = self.reports[stage].ceiling, None, "skipped"
+        whole = this = self.reports[stage]
+        if whole.outcome != "skipped":
+            this = StageReport(stage=stage, ceiling=whole.ceiling)
         started = perf_counter()
         with _Current(_TRACER.start_span(stage.value)) as span:
             try:
                 staged = await work()
+                this.add(staged)
+                if this is not whole:
+                    whole.add(staged)
                 return staged
             except anyio.get_cancelled_exc_class():
-                outcome = "cancelled"
+                whole.outcome = this.outcome = "cancelled"
                 raise
             except Exception:
-                outcome = "unavailable"
+                whole.outcome = this.outcome = "unavailable"
                 raise
             finally:
-                done = StageReport.of(stage, ceiling, staged) if staged else StageReport(stage=stage, ceiling=ceiling, outcome=outcome)
-                done.seconds = perf_counter() - started
-                self.reports[stage].add(done)
-                tell(span, done)
+                whole.seconds += perf_counter() - started
+                tell(span, this)
 
     def balance(self) -> None:
         """Raises `Unbalanced` when something was lost between two stages."""
@@ -161,20 +155,31 @@ class _Current:
         self._token = context.attach(trace.set_span_in_context(self._span))
         return self._span
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         context.detach(self._token)
         self._span.end()
 
 
+class _Root(_Current):
+    """The span of a whole recall, which says when that was cancelled; a stage's own does so in its report."""
+
+    __slots__ = ()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, anyio.get_cancelled_exc_class()):
+            self._span.set_attribute("remit.outcome", "cancelled")
+        super().__exit__(kind)
+
+
 def tell(span: Span, report: StageReport) -> None:
-    """One report to its span and the log, with the same keys."""
-    values = attributes(report)
-    span.set_attributes(values)
-    log.info("stage", **values)
+    """One report to its span and the log, with the same keys; nothing is put together for nobody."""
+    if span.is_recording() or log.listened:
+        values = attributes(report)
+        span.set_attributes(values)
+        log.info("stage", **values)
 
 
-@contextmanager
-def root_span(sources: Sequence[str], limit: int, profile: str) -> Iterator[Span]:
+def root_span(sources: Sequence[str], limit: int, profile: str) -> AbstractContextManager[Span]:
     """The span of one recall. Its attributes are settings, counts and the outcome; never the question."""
     first: dict[str, str | int] = {
         "gen_ai.operation.name": ROOT,
@@ -182,12 +187,7 @@ def root_span(sources: Sequence[str], limit: int, profile: str) -> Iterator[Span
         "remit.limit": limit,
         "remit.profile": profile,
     }
-    with _Current(_TRACER.start_span(ROOT, attributes=first)) as span:
-        try:
-            yield span
-        except anyio.get_cancelled_exc_class():
-            span.set_attribute("remit.outcome", "cancelled")
-            raise
+    return _Root(_TRACER.start_span(ROOT, attributes=first))
 
 
 def finish(span: Span, outcome: str, returned: int) -> None:

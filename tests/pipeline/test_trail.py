@@ -249,7 +249,7 @@ def test_rounds_add_up_and_a_cut_in_any_of_them_stays() -> None:
     first: Staged[str] = Staged(received=3, kept=("a",), rejected={Reason.CHANGED: 2}, exhausted=Limit.ITEMS)
     second: Staged[str] = Staged(received=2, kept=("b",), rejected={Reason.CHANGED: 1})
     for each in (first, second):
-        total.add(StageReport.of(total.stage, total.ceiling, each))
+        total.add(each)
 
     assert (total.received, total.returned, dict(total.rejected)) == (5, 2, {Reason.CHANGED: 3})
     assert (total.exhausted, total.outcome) == (Limit.ITEMS, "exhausted")
