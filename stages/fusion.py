@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Le
 
-from remit.stages.evidence import Lane
+from remit.stages.evidence import Hit, Lane, Outline
+from remit.stages.request import Source
 
 _LANES = tuple(Lane)
 
@@ -32,15 +33,17 @@ class Together:
     """How votes count where words and a model of one of the `spaces` both answer a question of at least `words` words with at least `hits`
     hits each. A space is known by how its name begins; how the similarities of any other model fall was not measured.
 
-    A vote is multiplied by how strong the hit is beside the best of its lane, to the lane's `powers`. A model's is multiplied besides by
-    what `model` says of the list of words: how strong that still is at `place`, the last where it is shorter, and whole from `flat` on.
+    A vote is multiplied by how strong the hit is beside the best of its lane, to the lane's `powers`; one of words besides by how much of
+    the question the passage holds, beside the fullest, to the power `coverage`; a model's by what it is to be trusted with.
     """
 
     spaces: tuple[str, ...]
     words: Annotated[int, Ge(1)]
     hits: Annotated[int, Ge(1)]
     place: Annotated[int, Ge(1)]
-    flat: Annotated[float, Ge(0)]
+    whole: Annotated[float, Ge(0)]
+    least: Annotated[float, Gt(0), Le(1)]
+    coverage: Annotated[float, Ge(0)]
     powers: Weights
 
     def goes_for(self, space: str | None, words: int, hits: Mapping[Lane, int]) -> bool:
@@ -49,18 +52,71 @@ class Together:
             return False
         return words >= self.words and min(hits.get(Lane.SEMANTIC, 0), hits.get(Lane.LEXICAL, 0)) >= self.hits
 
-    def model(self, left: float) -> float:
-        """What a model's vote counts, 0…1, when words at their `place` are `left` of their best: the less, the more they know."""
-        return min(1.0, left * left / (self.flat * self.flat)) if self.flat else 1.0
+    def trust(self, left: float, agreed: float) -> float:
+        """What a model's vote counts, `least`…1, when words at their `place` are `left` of their best, and find the model's own first
+        so many `agreed` of it on the average.
 
-    def share(self, lane: Lane, strength: float, left: float = 1.0) -> float:
-        """What is left of a vote, 0…1, given its strength beside the lane's best and what is left of the words at their place."""
-        own = float(strength ** self.powers.of(lane))
-        return own * self.model(left) if lane is Lane.SEMANTIC else own
+        Words whose list falls steeply know an answer, and a model whose favourites tell them nothing does not know that one: it is whole
+        where the product of both reaches `whole`. A sliver is left of it always, for what it alone found still has an order.
+        """
+        return min(1.0, max(self.least, left * agreed / self.whole)) if self.whole else 1.0
 
 
-BY_PLACE = Together(spaces=(), words=1, hits=1, place=1, flat=0.0, powers=Weights(semantic=0.0, local=0.0, lexical=0.0))
+BY_PLACE = Together(
+    spaces=(), words=1, hits=1, place=1, whole=0.0, least=1.0, coverage=0.0, powers=Weights(semantic=0.0, local=0.0, lexical=0.0)
+)
 """Votes count by place and by nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What the votes of one recall are measured by: the greatest strength each lane found in each source, what a model's vote counts in
+    each, and how much of the question each passage that words found holds beside the fullest of its source, by the passage's key."""
+
+    best: Mapping[tuple[Lane, Source], float]
+    trust: Mapping[Source, float] = field(default_factory=dict)
+    covered: Mapping[int, float] = field(default_factory=dict)
+
+    def share(self, lane: Lane, outline: Outline, strength: float, together: Together) -> float:
+        """What is left of a vote, 0…1."""
+        source = outline.passage.memory.source
+        best = self.best[lane, source]
+        own = float((min(1.0, strength / best) if best > 0 else 1.0) ** together.powers.of(lane))
+        if lane is Lane.SEMANTIC:
+            return own * self.trust.get(source, 1.0)
+        return own * float(self.covered.get(outline.key, 1.0) ** together.coverage) if lane is Lane.LEXICAL else own
+
+
+def compared(hits: Sequence[Hit], first: Sequence[Hit], covered: Mapping[int, float], together: Together) -> Compared:
+    """Measures all `hits` of a recall, and by those of its `first` round what a model's vote counts.
+
+    `covered` is the part of the question's words that each passage which words found holds, by the passage's key.
+    """
+    best: dict[tuple[Lane, Source], float] = {}
+    fullest: dict[Source, float] = {}
+    source_of: dict[int, Source] = {}
+    for hit in hits:
+        source, key = hit.outline.passage.memory.source, hit.outline.key
+        best[hit.lane, source] = max(hit.strength, best.get((hit.lane, source), hit.strength))
+        if hit.lane is Lane.LEXICAL:
+            source_of[key] = source
+            fullest[source] = max(covered[key], fullest.get(source, 0.0))
+    return Compared(
+        best=best,
+        trust={source: together.trust(*_known(first, source, best[Lane.LEXICAL, source], together.place)) for source in fullest},
+        covered={key: covered[key] / fullest[source] if fullest[source] else 1.0 for key, source in source_of.items()},
+    )
+
+
+def _known(hits: Sequence[Hit], source: Source, best: float, place: int) -> tuple[float, float]:
+    """What is left of words' best at the last of their first places, and how strong on the average words find the model's first ones."""
+    own = [hit for hit in hits if hit.outline.passage.memory.source is source]
+    worded = {hit.outline.key: hit.strength for hit in own if hit.lane is Lane.LEXICAL}
+    last = min((hit.strength for hit in own if hit.lane is Lane.LEXICAL and hit.place < place), default=best)
+    favourites = dict.fromkeys(hit.outline.key for hit in own if hit.lane is Lane.SEMANTIC and hit.place < place)
+    if best <= 0 or not favourites:
+        return 1.0, 1.0
+    return last / best, sum(worded.get(key, 0.0) for key in favourites) / len(favourites) / best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +134,7 @@ def reciprocal_rank(ranks: Mapping[Lane, int], fusion: Fusion, shares: Mapping[L
     """Fused score of one candidate: the sum over lanes of weight / (k + origin + rank), each times its share where that is told.
 
     `ranks` are 0-based places, one per lane that found it; a lane that did not find it adds nothing. `shares` are what is left of the
-    votes, 0…1: see `Together`. Lanes are added in a fixed order (vector, lexical), so the same ranks give the same bits.
+    votes, 0…1: see `Compared`. Lanes are added in a fixed order (vector, lexical), so the same ranks give the same bits.
     Cormack et al. 2009.
     """
     fused = 0.0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from remit.stages.boosts import Boosts, affinity, boost_of
 from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Candidate, Lane, MemoryId, PassageId, Ranked, Status
-from remit.stages.fusion import Fusion, reciprocal_rank
+from remit.stages.fusion import Compared, Fusion, reciprocal_rank
 from remit.stages.report import Reason, Staged
 from remit.stages.request import Source
 
@@ -23,8 +23,7 @@ _ARCHIVED = Status.ARCHIVED
 class RankRules:
     """All that decides an order: fusion, boosts, the scopes the question is about, the time ages count to, and who wins a tie.
 
-    `best` is the greatest strength each lane found in each source, in this and earlier rounds, where votes count by strength; `left` is
-    then what is left of that of words at the place that `fusion.together` looks at.
+    `compared` is what votes are measured by, in this and earlier rounds, where they count by strength.
     """
 
     fusion: Fusion
@@ -32,8 +31,7 @@ class RankRules:
     named: frozenset[str]
     now: datetime
     tie_break_order: tuple[Source, ...]
-    best: Mapping[tuple[Lane, Source], float] | None = None
-    left: Mapping[Source, float] = field(default_factory=dict)
+    compared: Compared | None = None
 
 
 async def rank(candidates: Sequence[Candidate], *, rules: RankRules, ceiling: Ceiling) -> Staged[Ranked]:
@@ -90,16 +88,14 @@ def _fused_first(candidate: Candidate, rules: RankRules) -> tuple[float, Passage
 
 
 def _shares(passages: Sequence[Candidate], rules: RankRules) -> Mapping[Lane, float]:
-    """What is left of the vote of each lane, by the strongest of these passages beside the best there is in their source."""
-    if rules.best is None:
+    """What is left of the vote of each lane, by the passage that keeps most of it."""
+    if rules.compared is None:
         return {}
     shares: dict[Lane, float] = {}
     for passage in passages:
-        source = passage.outline.passage.memory.source
         for lane, strength in passage.strengths.items():
-            best = rules.best[lane, source]
-            part = min(1.0, strength / best) if best > 0 else 1.0
-            shares[lane] = max(shares.get(lane, 0.0), rules.fusion.together.share(lane, part, rules.left.get(source, 1.0)))
+            share = rules.compared.share(lane, passage.outline, strength, rules.fusion.together)
+            shares[lane] = max(shares.get(lane, 0.0), share)
     return shares
 
 

@@ -10,7 +10,7 @@ from remit.pipeline.config import load
 from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.dedupe import dedupe
 from remit.stages.evidence import Candidate, Hit, Lane, MatchedBy, MemoryId, Outline, PassageId, Route, Status
-from remit.stages.fusion import Fusion, Together, Weights
+from remit.stages.fusion import Compared, Fusion, Together, Weights
 from remit.stages.rank import RankRules, rank
 from remit.stages.report import Reason
 from remit.stages.request import Source
@@ -19,7 +19,12 @@ NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ROOM = Ceiling(items=10_000, seconds=60)
 OFF = load({"recall": {"boosts": {"docActive": 1.0, "factImportance": 1.0}}}).recall.boosts
 ONE = Weights(semantic=1.0, local=1.0, lexical=1.0)
-BY_STRENGTH = Fusion(k=60, rank_origin=0, weights=ONE, together=Together(spaces=("",), words=1, hits=1, place=10, flat=0.5, powers=ONE))
+BY_STRENGTH = Fusion(
+    k=60,
+    rank_origin=0,
+    weights=ONE,
+    together=Together(spaces=("",), words=1, hits=1, place=10, whole=0.5, least=0.125, coverage=1.0, powers=ONE),
+)
 ROUTES = {Lane.LOCAL: Route.LOCAL_EXACT, Lane.LEXICAL: Route.LEXICAL, Lane.SEMANTIC: Route.SEMANTIC_EXACT}
 
 
@@ -63,25 +68,22 @@ async def test_what_a_lane_finds_weakly_has_little_of_a_vote_where_votes_count_b
     steep = [hit._replace(strength=9.0 - 7.0 * hit.place) for hit in hits(Lane.LEXICAL, "fact:c", "fact:a")]
 
     assert [name for name, _ in await ordered(flat, steep, fusion=BY_STRENGTH)] == ["fact:a", "fact:c", "fact:b"]
-    told = await ordered(flat, steep, fusion=BY_STRENGTH, best={(Lane.SEMANTIC, Source.FACT): 0.9, (Lane.LEXICAL, Source.FACT): 9.0})
+    best = {(Lane.SEMANTIC, Source.FACT): 0.9, (Lane.LEXICAL, Source.FACT): 9.0}
+    told = await ordered(flat, steep, fusion=BY_STRENGTH, compared=Compared(best=best))
     assert [name for name, _ in told] == ["fact:c", "fact:a", "fact:b"]
     assert dict(told)["fact:c"] == round(0.88 / 0.9 / 62 + 1 / 60, 12)
-    fallen = await ordered(
-        flat,
-        steep,
-        fusion=BY_STRENGTH,
-        best={(Lane.SEMANTIC, Source.FACT): 0.9, (Lane.LEXICAL, Source.FACT): 9.0},
-        left={Source.FACT: 0.25},
-    )
+    fallen = await ordered(flat, steep, fusion=BY_STRENGTH, compared=Compared(best=best, trust={Source.FACT: 0.25}, covered={1: 0.5}))
     assert dict(fallen)["fact:b"] == round(0.25 * (0.89 / 0.9) / 61, 12), "of a model's vote a quarter is left where words know"
+    assert dict(fallen)["fact:c"] == round(0.25 * (0.88 / 0.9) / 62 + 0.5 / 60, 12), (
+        "and of theirs a half where half of the question is held"
+    )
 
 
 async def test_the_strongest_of_an_earlier_round_is_what_later_ones_are_measured_by() -> None:
     (late,) = hits(Lane.LEXICAL, "fact:a")
 
-    assert await ordered([late._replace(place=7, strength=2.0)], fusion=BY_STRENGTH, best={(Lane.LEXICAL, Source.FACT): 8.0}) == [
-        ("fact:a", round(0.25 / 67, 12))
-    ]
+    best = Compared(best={(Lane.LEXICAL, Source.FACT): 8.0})
+    assert await ordered([late._replace(place=7, strength=2.0)], fusion=BY_STRENGTH, compared=best) == [("fact:a", round(0.25 / 67, 12))]
 
 
 async def test_a_document_is_as_strong_as_its_strongest_passage_in_each_lane() -> None:
@@ -89,7 +91,7 @@ async def test_a_document_is_as_strong_as_its_strongest_passage_in_each_lane() -
     worded = [hit._replace(strength=6.0 - 3.0 * hit.place) for hit in hits(Lane.LEXICAL, "doc:d#1", "doc:d#0")]
 
     best = {(Lane.SEMANTIC, Source.DOC): 0.8, (Lane.LEXICAL, Source.DOC): 6.0}
-    assert await ordered(meant, worded, fusion=BY_STRENGTH, best=best) == [("doc:d", round(2 / 60, 12))]
+    assert await ordered(meant, worded, fusion=BY_STRENGTH, compared=Compared(best=best)) == [("doc:d", round(2 / 60, 12))]
 
 
 async def test_a_document_has_one_term_per_lane_however_many_passages_were_found() -> None:

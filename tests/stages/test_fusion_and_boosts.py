@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from remit.pipeline.config import load
 from remit.stages.boosts import affinity, boost_of, named_scopes, recency
-from remit.stages.evidence import Lane, MemoryId, Outline, PassageId, Status
-from remit.stages.fusion import BY_PLACE, Fusion, Together, Weights, reciprocal_rank
+from remit.stages.evidence import Hit, Lane, MemoryId, Outline, PassageId, Route, Status
+from remit.stages.fusion import BY_PLACE, Compared, Fusion, Together, Weights, compared, reciprocal_rank
 from remit.stages.request import Source
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -57,18 +57,86 @@ def test_a_vote_counts_what_is_left_of_it() -> None:
     assert reciprocal_rank({Lane.SEMANTIC: 0, Lane.LEXICAL: 4}, EQUAL) == 1 / 60 + 1 / 64, "by place alone where no share is told"
 
 
-TOGETHER = Together(spaces=("known-",), words=2, hits=4, place=10, flat=0.5, powers=Weights(semantic=2.0, local=0.0, lexical=1.0))
+TOGETHER = Together(
+    spaces=("known-",),
+    words=2,
+    hits=4,
+    place=2,
+    whole=0.5,
+    least=0.125,
+    coverage=0.5,
+    powers=Weights(semantic=2.0, local=0.0, lexical=1.0),
+)
+
+
+def hit(lane: Lane, key: int, place: int, strength: float, source: Source = Source.FACT) -> Hit:
+    passage = PassageId(MemoryId(source, f"m{key}"), 0)
+    return Hit(outline(source, key=key, passage=passage), lane, Route.SEMANTIC_EXACT, place, strength)
 
 
 def test_the_weaker_a_hit_beside_the_best_of_its_lane_the_less_its_vote_counts() -> None:
-    assert [TOGETHER.share(lane, 0.5) for lane in (Lane.SEMANTIC, Lane.LOCAL, Lane.LEXICAL)] == [0.25, 1.0, 0.5]
-    assert [TOGETHER.share(lane, 1.0) for lane in Lane] == [1.0, 1.0, 1.0]
+    best = Compared(best={(lane, Source.FACT): 8.0 for lane in Lane})
+
+    assert [best.share(lane, outline(), 4.0, TOGETHER) for lane in Lane] == [0.25, 1.0, 0.5]
+    assert [best.share(lane, outline(), 8.0, TOGETHER) for lane in Lane] == [1.0, 1.0, 1.0]
+    assert [best.share(lane, outline(), 4.0, BY_PLACE) for lane in Lane] == [1.0, 1.0, 1.0]
 
 
-def test_the_further_words_have_fallen_the_less_a_models_vote_counts() -> None:
-    assert [TOGETHER.share(Lane.SEMANTIC, 1.0, left) for left in (1.0, 0.5, 0.25, 0.0)] == [1.0, 1.0, 0.25, 0.0]
-    assert [TOGETHER.share(Lane.LEXICAL, 1.0, left) for left in (1.0, 0.25)] == [1.0, 1.0]
-    assert {BY_PLACE.share(lane, part, part) for lane in Lane for part in (0.0, 0.3, 1.0)} == {1.0}
+def test_the_less_of_the_question_a_passage_holds_the_less_the_vote_of_words_counts() -> None:
+    best = Compared(best={(lane, Source.FACT): 8.0 for lane in Lane}, covered={7: 0.25})
+
+    assert [best.share(lane, outline(key=7), 8.0, TOGETHER) for lane in Lane] == [1.0, 1.0, 0.5]
+
+
+def test_the_less_words_leave_open_and_the_less_they_find_in_its_favourites_the_less_a_models_vote_counts() -> None:
+    assert [TOGETHER.trust(left, agreed) for left, agreed in ((1.0, 1.0), (1.0, 0.5), (0.5, 1.0), (0.5, 0.5))] == [1.0, 1.0, 1.0, 0.5]
+    assert TOGETHER.trust(0.5, 0.0) == TOGETHER.least, "what it alone found keeps an order and a place behind the others"
+    assert BY_PLACE.trust(0.0, 0.0) == 1.0
+
+
+def test_votes_are_measured_source_by_source_and_a_passage_that_two_routes_found_once() -> None:
+    first = [
+        hit(Lane.LEXICAL, 1, 0, 8.0),
+        hit(Lane.LEXICAL, 2, 1, 4.0),
+        hit(Lane.LEXICAL, 3, 2, 2.0),
+        *(hit(Lane.SEMANTIC, 2, 0, 0.9) for _ in range(2)),
+        hit(Lane.SEMANTIC, 9, 1, 0.8),
+        hit(Lane.SEMANTIC, 1, 2, 0.7),
+        hit(Lane.LEXICAL, 4, 0, 3.0, Source.DOC),
+    ]
+    later = [hit(Lane.LEXICAL, 5, 3, 1.0), hit(Lane.SEMANTIC, 6, 0, 0.5, Source.SESSION)]
+
+    told = compared([*first, *later], first, {1: 0.8, 2: 0.4, 3: 0.8, 4: 0.3, 5: 0.2}, TOGETHER)
+
+    assert told.best == {
+        (Lane.LEXICAL, Source.FACT): 8.0,
+        (Lane.SEMANTIC, Source.FACT): 0.9,
+        (Lane.LEXICAL, Source.DOC): 3.0,
+        (Lane.SEMANTIC, Source.SESSION): 0.5,
+    }
+    # A half is left at the second place; of the model's two favourites words find one half as strong as their best, the other not at all.
+    assert told.trust == {Source.FACT: TOGETHER.trust(0.5, 0.25), Source.DOC: 1.0}
+    assert told.covered == {1: 1.0, 2: 0.5, 3: 1.0, 4: 1.0, 5: 0.25}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(list(Lane)), st.integers(0, 30), st.floats(0.01, 40)), min_size=1, max_size=30),
+    st.lists(st.floats(0, 1), min_size=31, max_size=31),
+)
+def test_whatever_was_found_a_share_is_between_nothing_and_a_whole_vote(found: list[tuple[Lane, int, float]], covered: list[float]) -> None:
+    hits = [hit(lane, key, place, strength) for place, (lane, key, strength) in enumerate(found)]
+
+    told = compared(hits, hits, dict(enumerate(covered)), TOGETHER)
+
+    assert all(0 <= told.share(each.lane, each.outline, each.strength, TOGETHER) <= 1 for each in hits)
+    if all(each.lane is Lane.SEMANTIC for each in hits):
+        assert max(told.share(each.lane, each.outline, each.strength, TOGETHER) for each in hits) == 1.0
+
+
+def test_nothing_a_model_alone_found_comes_before_the_fullest_first_of_words_that_know() -> None:
+    words = reciprocal_rank({Lane.LEXICAL: 0}, EQUAL, {Lane.LEXICAL: 1.0})
+
+    assert words > reciprocal_rank({Lane.SEMANTIC: 0}, EQUAL, {Lane.SEMANTIC: TOGETHER.trust(0.9, 0.5)})
 
 
 @pytest.mark.parametrize(
