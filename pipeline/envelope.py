@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from remit.pipeline.asking import Plan
 from remit.pipeline.continuing import Stopped, told_on
@@ -22,6 +23,8 @@ from remit.stages.generate import Generated
 from remit.stages.pack import Packed
 from remit.stages.report import Degradation, Reason, StageName
 from remit.stages.request import Source
+
+T = TypeVar("T")
 
 
 class Wire(dict[str, Any]):
@@ -50,26 +53,27 @@ class Answer:
 
 def card(given: Card) -> Wire:
     """One card as it goes over the wire."""
-    ranked, memory = given.ranked, given.memory
+    ranked, memory, checked_at, verdict = given.fresh
+    source, name = memory.passage.memory
     return Wire(
         rank=given.rank,
-        id=memory.id.id,
-        source=memory.id.source.value,
-        scope=memory.scope,
+        id=name,
+        source=str(source),
+        scope=memory.label.shelf.scope,
         title=memory.title,
         text=memory.text,
         score=ranked.score,
-        matchedBy=ranked.matched_by.value,
-        ranks={lane.value: place for lane, place in sorted(ranked.ranks.items())},
-        shares={lane.value: share for lane, share in sorted(ranked.shares.items())},
+        matchedBy=str(ranked.matched_by),
+        ranks=_by_lane(ranked.ranks),
+        shares=_by_lane(ranked.shares),
         parts={"fused": ranked.fused, "boost": ranked.boost, "scope": ranked.scope},
         chunks=ranked.chunks,
         version=memory.version,
-        origin=_origin(memory.origin),
+        origin=None if memory.origin is None else _origin(memory.origin),
         createdAt=moment(memory.created_at),
-        freshness=given.fresh.verdict.value,
-        verifiedAt=None if given.fresh.checked_at is None else moment(given.fresh.checked_at),
-        trust=memory.trust.value,
+        freshness=str(verdict),
+        verifiedAt=None if checked_at is None else moment(checked_at),
+        trust=str(memory.trust),
         tags=list(memory.tags),
         packed=given.packed,
         cite=given.cite,
@@ -78,29 +82,39 @@ def card(given: Card) -> Wire:
     )
 
 
-def _origin(origin: Origin | None) -> Wire | None:
-    if origin is None:
-        return None
+def _by_lane(numbers: Mapping[Lane, T]) -> dict[str, T]:
+    return {str(lane): number for lane, number in sorted(numbers.items())} if numbers else {}
+
+
+def _origin(origin: Origin) -> Wire:
     return Wire(uri=origin.uri, version=origin.version, sha256=origin.sha256, project=origin.project, conversation=origin.conversation)
 
 
 def moment(when: datetime) -> str:
     """A time on the wire: ISO 8601 in UTC with a Z."""
-    return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return _in_utc(when.astimezone(UTC))
+
+
+@lru_cache(maxsize=1024)
+def _in_utc(when: datetime) -> str:
+    """Remembered, for memories are looked at together, and were often taken in together.
+
+    Of times in UTC alone: the two that a zone has of an hour in autumn are equal, and would be told alike.
+    """
+    return when.isoformat().replace("+00:00", "Z")
 
 
 def stage(report: StageReport) -> Wire:
     """One entry of `meta.stages`. `received == returned + sum(rejected)` in every one."""
-    ceiling = {"items": report.ceiling.items}
-    limits = {"seconds": report.ceiling.seconds, "tokens": report.ceiling.tokens}
+    limits = (("items", report.ceiling.items), ("seconds", report.ceiling.seconds), ("tokens", report.ceiling.tokens))
     return Wire(
-        stage=report.stage.value,
+        stage=str(report.stage),
         received=report.received,
         returned=report.returned,
-        rejected={reason.value: count for reason, count in sorted(report.rejected.items()) if count},
-        ceiling=ceiling | {name: limit for name, limit in limits.items() if limit is not None and isfinite(limit)},
-        exhausted=None if report.exhausted is None else report.exhausted.value,
-        degraded=[each.value for each in report.degraded],
+        rejected={str(reason): count for reason, count in sorted(report.rejected.items()) if count},
+        ceiling={name: limit for name, limit in limits if limit is not None and isfinite(limit)},
+        exhausted=None if report.exhausted is None else str(report.exhausted),
+        degraded=[str(each) for each in report.degraded],
         outcome=report.outcome,
         seconds=round(report.seconds, 6),
     )
@@ -108,10 +122,10 @@ def stage(report: StageReport) -> Wire:
 
 def because(each: Because) -> Wire:
     return Wire(
-        stage=None if each.stage is None else each.stage.value,
-        code=each.code.value,
+        stage=None if each.stage is None else str(each.stage),
+        code=str(each.code),
         detail=each.detail,
-        owner=each.owner.value,
+        owner=str(each.owner),
         retryable=each.retryable,
         next=each.next,
     )
@@ -128,10 +142,10 @@ def mode(generated: Sequence[Generated], reports: Sequence[StageReport], streams
     spaces, coverage = streams.spaces(), dict(last.coverage) if last else {}
     degraded = dict.fromkeys([*untold, *(each for report in reports for each in report.degraded)])
     return Wire(
-        routes={route.value: said for route, said in sorted(routes.items())},
-        degraded=sorted(each.value for each in degraded),
+        routes={str(route): said for route, said in sorted(routes.items())},
+        degraded=sorted(map(str, degraded)),
         embedding={
-            lane.value: Wire(space=spaces.get(lane), coverage=_fraction(last, lane), state=state.value)
+            str(lane): Wire(space=spaces.get(lane), coverage=_fraction(last, lane), state=str(state))
             for lane, state in streams.states(org, coverage).items()
         },
         near={word: list(close) for word, close in sorted(near.items())},
@@ -147,9 +161,9 @@ def _fraction(generated: Generated | None, lane: Lane) -> float | None:
 
 def by_source(sources: Sequence[Source], ranked: Sequence[Ranked], cards: Sequence[Card]) -> Wire:
     """Per source asked: how many are returned, and how many memories matched that the caller may read."""
-    matched = Counter(each.outline.memory.source for each in ranked)
-    returned = Counter(each.memory.id.source for each in cards)
-    return Wire({source.value: Wire(returned=returned[source], matched=matched[source]) for source in sources})
+    matched = Counter([each.candidate.outline.passage.memory.source for each in ranked])
+    returned = Counter([each.fresh.memory.passage.memory.source for each in cards])
+    return Wire({str(source): Wire(returned=returned[source], matched=matched[source]) for source in sources})
 
 
 def context(packed: Packed | None, budget: int) -> Wire:
@@ -157,7 +171,7 @@ def context(packed: Packed | None, budget: int) -> Wire:
     if packed is None:
         return Wire(text="", tokens=0, budget=budget, passages=0, dropped=[])
     dropped = [
-        Wire(id=str(each.id), reason=each.reason.value, **({"repeats": str(each.repeats)} if each.repeats else {}))
+        Wire(id=str(each.id), reason=str(each.reason), **({"repeats": str(each.repeats)} if each.repeats else {}))
         for each in packed.context.dropped
     ]
     return Wire(text=packed.context.text, tokens=packed.context.tokens, budget=budget, passages=packed.context.passages, dropped=dropped)
@@ -195,7 +209,7 @@ def answered(
         reasons = told_on(reasons, token, parts=parts, allowed=allowed)
     sources = by_source(plan.question.sources, recalled.ranked, cards)
     meta = Wire(
-        outcome=outcome.value,
+        outcome=str(outcome),
         because=[because(each) for each in reasons],
         mode=mode(recalled.generated, list(reports.values()), streams, org, degraded),
         bySource=sources,
@@ -216,11 +230,11 @@ def with_receipt(answer: Answer, kept: str | None) -> Answer:
     """The answer with the hash of its receipt, or with the word that it could not be kept."""
     mode = Wire(answer.meta.mode)
     if kept is None:
-        mode["degraded"] = sorted([*mode["degraded"], Degradation.RECEIPT_FAILED.value])
+        mode["degraded"] = sorted([*mode["degraded"], str(Degradation.RECEIPT_FAILED)])
     return replace(answer, meta=Wire({**answer.meta, "mode": mode, "receipt": kept}))
 
 
 def _truncated(reports: Iterable[StageReport]) -> bool:
     """Whether a share, the limit or a ceiling kept something out of the list of cards."""
     found = [report for report in reports if report.stage is not StageName.PACK]
-    return any(report.exhausted or report.rejected[Reason.SHARE] or report.rejected[Reason.LIMIT] for report in found)
+    return any(report.exhausted or report.rejected.get(Reason.SHARE) or report.rejected.get(Reason.LIMIT) for report in found)

@@ -115,8 +115,7 @@ class Claim:
     about: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(NamedTuple):
     """One passage as it stands in the store at the moment it was read, with its text and all of its provenance.
 
     `start` and `end` are byte offsets of the passage in the doc's UTF-8 text.
@@ -240,8 +239,7 @@ class Fresh(NamedTuple):
     verdict: Verdict = Verdict.FRESH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class Card(NamedTuple):
     """One piece of evidence as the caller gets it. Only `pack` makes these.
 
     `tokens` counts its rendered passage, and is a floor of one that is too long for any room; `cite` is its mark in the packed context,

@@ -75,7 +75,8 @@ class Filling:
         self._taken[source] = self._taken.get(source, 0) + 1
         self._left[source] -= 1
         self.places -= 1
-        self.full = self._is_full()
+        if not self._left[source] or not self.places:
+            self.full = self._is_full()
 
     def _is_full(self) -> bool:
         return not self.places or max(self._left.values(), default=0) <= 0

@@ -86,11 +86,11 @@ def fault_of(outline: Outline, memory: Memory | None, access: Access) -> Reason 
 
 def lapse_of(label: Label, access: Access) -> Reason | None:
     """Why a memory within reach may not be used; None when it stands."""
+    if access.stands(label):
+        return None
     if label.approval is not Approval.APPROVED:
         return Reason.WITHDRAWN
-    if label.superseded:
-        return Reason.SUPERSEDED
-    return None if access.stands(label) else Reason.EXPIRED
+    return Reason.SUPERSEDED if label.superseded else Reason.EXPIRED
 
 
 async def _verdicts(standing: Mapping[int, Memory], access: Access, checker: Checker) -> Sequence[object]:
@@ -171,15 +171,17 @@ class _Walk:
 
     def judge(self, answers: Sequence[object], standing: Mapping[int, Memory]) -> None:
         """Notes what was found of each of the batch, which is over then."""
-        now = self.clock() if standing else None
+        self.asked = ()
+        if not standing:
+            return
+        now = self.clock()
         for (place, memory), answer in zip(standing.items(), answers, strict=True):
             verdict, age = _seen(answer)
             if verdict in self.usable:
-                checked_at = now - age if now is not None and verdict is Verdict.FRESH else None
-                self.known[place] = Fresh(self.ranked[place], memory, checked_at, verdict)
+                seen_at = now - age if age else now
+                self.known[place] = Fresh(self.ranked[place], memory, seen_at if verdict is Verdict.FRESH else None, verdict)
             else:
                 self._note_stale(place, REASONS[verdict])
-        self.asked = ()
 
     def told(self, ceiling: Ceiling) -> Verified:
         self._settle()

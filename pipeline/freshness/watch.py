@@ -53,9 +53,10 @@ class Watch:
         verdicts: dict[MemoryId, Verdict | Reused] = {}
         waiting: list[tuple[Check, Memory]] = []
         for memory in memories:
-            check = self._checks.get(scheme_of(memory.origin.uri)) if memory.origin else None
-            if check is None:
-                verdicts[memory.id] = Verdict.UNWATCHED if memory.origin else Verdict.FRESH
+            if memory.origin is None:
+                verdicts[memory.id] = Verdict.FRESH
+            elif (check := self._checks.get(scheme_of(memory.origin.uri))) is None:
+                verdicts[memory.id] = Verdict.UNWATCHED
             elif (earlier := self._reuse.verdict(who, memory)) is not None:
                 verdicts[memory.id] = earlier
             else:

@@ -115,8 +115,8 @@ def long_ago(access: Access) -> Access:
 
 
 def never_expiring(memory: Memory) -> Memory:
-    return replace(memory, label=replace(memory.label, expires_at=None))
+    return memory._replace(label=replace(memory.label, expires_at=None))
 
 
 def for_all(memory: Memory) -> Memory:
-    return replace(memory, label=replace(memory.label, shelf=replace(memory.label.shelf, scope="global")))
+    return memory._replace(label=replace(memory.label, shelf=replace(memory.label.shelf, scope="global")))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
 
 import pytest
 from stories.world import ADA, NOW, Item, NewStore, engine_at, ids
 
 from remit.pipeline import ContextWanted, Doc, Fact, Memory, Origin, Request, Session, Verdict
+from remit.pipeline.envelope import Wire, moment
 
 CARD = {"rank", "id", "source", "scope", "title", "text", "score", "matchedBy", "ranks", "parts", "chunks", "version", "origin"}
 CARD |= {"verifiedAt", "trust", "packed", "cite", "tokens"}
@@ -46,6 +49,39 @@ async def test_every_documented_name_is_there_and_all_of_it_is_json(new_store: N
     assert [stage.keys() >= STAGE for stage in wire["meta"]["stages"]] == [True] * 5
     assert [each.keys() >= BECAUSE for each in nothing.meta.because] == [True]
     assert [set(each) for each in wire["meta"]["context"]["dropped"]] == [{"id", "reason"}]
+
+
+def kinds(value: Any) -> Iterator[type]:
+    """The type of a value and of all that it holds."""
+    yield type(value)
+    held = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    for each in held:
+        yield from kinds(each)
+
+
+async def test_words_are_plain_text_on_the_wire_and_no_members_of_a_list(new_store: NewStore) -> None:
+    async with engine_at(new_store(), *ITEMS, checkers={"crm": crm}) as engine:
+        answer = await engine.recall(Request(query="deploy key", context=ContextWanted(passages=2)), ADA)
+        nothing = await engine.recall(Request(query="wholly unrelated"), ADA)
+
+    assert {*kinds(answer.wire()), *kinds(nothing.wire())} <= {dict, Wire, list, str, int, float, bool, type(None)}
+
+
+class Autumn(tzinfo):
+    """A zone whose clocks go back by an hour."""
+
+    def utcoffset(self, when: datetime | None) -> timedelta:
+        return timedelta(hours=1 if when is not None and when.fold else 2)
+
+    def dst(self, when: datetime | None) -> timedelta:
+        return timedelta()
+
+
+def test_the_hour_that_a_zone_has_twice_is_two_hours_on_the_wire() -> None:
+    first = datetime(2026, 10, 25, 2, 30, tzinfo=Autumn())
+
+    assert [moment(first), moment(first.replace(fold=1))] == ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
+    assert moment(datetime(2026, 10, 25, 0, 30, tzinfo=UTC)) == moment(first)
 
 
 async def test_a_cards_parts_make_its_score(new_store: NewStore) -> None:
