@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
@@ -86,103 +86,111 @@ def information(holding: int, passages: int) -> float:
     return log(1.0 + (passages + 1.0) / (holding + 0.5))
 
 
-def scored(words: Sequence[Weighed], postings: Mapping[str, Postings], *, passages: int, total_words: int, rules: Words) -> Scored:
+def scored(
+    words: Sequence[Weighed], postings: Mapping[str, Postings], *, passages: int, total_words: int, rules: Words, idle: bool = False
+) -> Scored:
     """Scores every passage that holds a word. `passages` and `total_words` are the caller's own scope and nothing more.
 
     Words are added in the order given, unsure ones last, and results rounded to 12 decimals, so that the same corpus gives the same
     bits on every store. A question asks for no more than `asked_most` rare words tell, and for `asked_words` words.
     """
-    held = [each for word in words if (each := _Held.of(word, postings)) is not None]
-    if not held:
-        return _nothing()
-    keys, first = np.unique(np.concatenate([each.keys for word in held for each in word.places]), return_index=True)
-    sources = np.concatenate([each.sources for word in held for each in word.places])[first]
-    tally = _Tally(keys, average=max(1.0, total_words / max(1, passages)), passages=passages, rules=rules)
-    for each in held:
-        if not each.word.unsure:
-            tally.add(each)
-    _add_guesses(tally, [each for each in held if each.word.unsure], words)
-    asked = min(sum(word.information for word in words), rules.asked_most * information(1, passages))
-    asked_words = min(sum(word.asked * _lessened(word, rules) for word in words), rules.asked_words)
+    standing = [
+        _Standing(number, word, places, places.keys.size)
+        for number, word in enumerate(words)
+        for each in word.looked_up
+        if (places := postings.get(each)) is not None and places.keys.size
+    ]
+    if not standing:
+        return _nothing(idle)
+    standing.sort(key=lambda each: each.word.unsure)
+    keys, first, at = np.unique(np.concatenate([each.places.keys for each in standing]), return_index=True, return_inverse=True)
+    sources = np.concatenate([each.places.sources for each in standing])[first]
+    given = _given(standing, average=max(1.0, total_words / max(1, passages)), passages=passages, rules=rules)
+    if len({each.number for each in standing}) < len(standing):
+        given[1:, _held_already(standing, at)] = 0.0
+    if standing[-1].word.unsure:
+        given[:, _doubtful(standing, at, given, words)] = 0.0
+    # `bincount` adds in the order of the row: the words of a passage in theirs.
+    scores, informed, held, lessened, telling, aliased = np.array([np.bincount(at, each) for each in given], dtype=np.float64)
+    asked = min(sum([word.information for word in words]), rules.asked_most * information(1, passages))
+    asked_words = min(sum([word.asked * _lessened(word, rules) for word in words]), rules.asked_words)
     return Scored(
         keys,
         sources,
-        np.round(tally.scores, 12),
-        _part(tally.informed, asked),
-        np.round(tally.words, 12),
-        _part(tally.lessened, asked_words),
-        tally.telling,
-        tally.aliased,
+        scores.round(12, out=scores),
+        _part(informed, asked),
+        held.round(12, out=held),
+        _part(lessened, asked_words),
+        telling > 0,
+        aliased > 0,
+        idle,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A word and where it, or what it was taken for, stands."""
+class _Standing(NamedTuple):
+    """A word, the `number` of it in the question, and where it or one of the words that it was taken for stands."""
 
+    number: int
     word: Weighed
-    places: tuple[Postings, ...]
-
-    @classmethod
-    def of(cls, word: Weighed, postings: Mapping[str, Postings]) -> _Held | None:
-        places = tuple(postings[each] for each in word.looked_up if each in postings and postings[each].keys.size)
-        return cls(word, places) if places else None
-
-    def among(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the keys hold it."""
-        holding = np.zeros(keys.size, dtype=np.bool_)
-        for each in self.places:
-            holding[np.searchsorted(keys, each.keys)] = True
-        return holding
+    places: Postings
+    size: int
 
 
-class _Tally:
-    """Adds up, passage by passage, what the words of a question give."""
-
-    def __init__(self, keys: NDArray[np.int64], *, average: float, passages: int, rules: Words) -> None:
-        self.keys = keys
-        self._average, self._passages, self._rules = average, passages, rules
-        self.scores, self.informed, self.words, self.lessened = (np.zeros(keys.size) for _ in range(4))
-        self.telling, self.aliased = (np.zeros(keys.size, dtype=np.bool_) for _ in range(2))
-
-    def add(self, held: _Held, where: NDArray[np.bool_] | None = None) -> None:
-        """One word, in the passages that hold it; of those only the ones in `where`."""
-        word, rules = held.word, self._rules
-        holding = np.zeros(self.keys.size, dtype=np.bool_)
-        for each in held.places:
-            at = np.searchsorted(self.keys, each.keys)
-            holding[at] = True
-            damped = each.counts + rules.k1 * (1.0 - rules.b + rules.b * each.lengths / self._average)
-            gained = word.weight * inverse_frequency(each.keys.size, self._passages) * (rules.k1 + 1.0) * each.counts / damped
-            self.scores[at] += gained if where is None else np.where(where[at], gained, 0.0)
-        if where is not None:
-            holding &= where
-        self.informed += holding * word.information
-        self.words += holding * word.held
-        self.lessened += holding * (word.held * _lessened(word, rules))
-        if not word.common:
-            self.telling |= holding
-        if word.alias:
-            self.aliased |= holding
+_HELD, _TELLING = 2, 4
 
 
-def _add_guesses(tally: _Tally, guesses: Sequence[_Held], words: Sequence[Weighed]) -> None:
-    """A guess counts only where something beside it agrees: a word of the question that is not commonplace, or a second guess.
+def _given(standing: Sequence[_Standing], *, average: float, passages: int, rules: Words) -> NDArray[np.float64]:
+    """What each place gives its passage, all words in a row: to the score, the information, the words held, those that count less,
+    and whether it tells and is another name; a line for each of these."""
+    counts, lengths = np.concatenate([each.places.counts for each in standing]), np.concatenate([each.places.lengths for each in standing])
+    of_words = [
+        (
+            word.weight * inverse_frequency(size, passages) * (rules.k1 + 1.0),
+            word.information,
+            word.held,
+            word.held * _lessened(word, rules),
+            not word.common,
+            word.alias,
+        )
+        for _, word, _, size in standing
+    ]
+    given = np.repeat(np.array(of_words, dtype=np.float64).T, [each.size for each in standing], axis=1)
+    given[0] *= counts
+    given[0] /= counts + rules.k1 * (1.0 - rules.b + rules.b * lengths / average)
+    return given
+
+
+def _held_already(standing: Sequence[_Standing], at: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The places of near words in passages that hold the word they stand for by another one: it is held once."""
+    _, first = np.unique(_numbers(standing) * at.size + at, return_index=True)
+    return np.delete(np.arange(at.size), first)
+
+
+def _doubtful(
+    standing: Sequence[_Standing], at: NDArray[np.intp], given: NDArray[np.float64], words: Sequence[Weighed]
+) -> NDArray[np.intp]:
+    """The places of guesses that do not count. A guess counts only where something beside it agrees: a word of the question that is
+    not commonplace, or a second guess.
 
     When the question has no other such word, any other word will do, and a question of one word is taken for what it is near to.
     """
-    if not guesses:
-        return
+    sure = sum([each.size for each in standing if not each.word.unsure])
+    guessing = [each for each in standing if each.word.unsure]
+    most = int(at.max()) + 1
     others = [word for word in words if not word.unsure and word.asked]
-    if any(not word.common for word in others):
-        agreed = tally.telling.copy()
-    elif others:
-        agreed = tally.words > 0
+    if others:
+        line = given[_TELLING] if any(not word.common for word in others) else given[_HELD]
+        agreed = np.bincount(at[:sure], line[:sure], most) > 0
     else:
-        agreed = np.full(tally.keys.size, len(guesses) == 1)
-    agreed |= np.add.reduce([each.among(tally.keys).astype(np.int64) for each in guesses]) > 1
-    for each in guesses:
-        tally.add(each, agreed)
+        agreed = np.full(most, len({each.number for each in guessing}) == 1)
+    guesses = np.unique(_numbers(guessing) * most + at[sure:])
+    agreed |= np.bincount(guesses % most, minlength=most) > 1
+    return sure + np.flatnonzero(~agreed[at[sure:]])
+
+
+def _numbers(standing: Sequence[_Standing]) -> NDArray[np.int64]:
+    """Of each place the number of its word."""
+    return np.repeat([each.number for each in standing], [each.size for each in standing])
 
 
 def _lessened(word: Weighed, rules: Words) -> float:
@@ -198,6 +206,6 @@ def _part(amounts: NDArray[np.float64], whole: float) -> NDArray[np.float64]:
     return np.round(parts, 12, out=parts)
 
 
-def _nothing() -> Scored:
+def _nothing(idle: bool) -> Scored:
     none, nowhere = np.zeros(0), np.zeros(0, dtype=np.bool_)
-    return Scored(none.astype(np.int64), none.astype(np.int64), none, none, none, none, nowhere, nowhere)
+    return Scored(none.astype(np.int64), none.astype(np.int64), none, none, none, none, nowhere, nowhere, idle)

@@ -290,10 +290,12 @@ def _rejected(
     cut = {each.source for each, proposal in zip(found.neighbours, proposals, strict=False) if _open_ended(each, proposal)}
     for proposal, kept in zip(proposals, hits, strict=True):
         over = max(0, proposal.keys.size - most)
-        rejected.update(proposal.rejected)
+        for reason, count in proposal.rejected.items():
+            rejected[reason] += count
         rejected[Reason.OVER_CEILING] += over
         rejected[Reason.GONE] += proposal.keys.size - over - len(kept)
-        cut |= {proposal.source} if over else set()
+        if over:
+            cut.add(proposal.source)
     return rejected, frozenset(cut)
 
 

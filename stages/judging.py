@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +69,9 @@ class Judge:
         chosen = np.concatenate([each.keys for each in by_words]) if by_words else scores.keys[:0]
         judged = chosen if looked_up_all else None
         of_lane = {probe.lane: probe for probe in self.probes}
-        by_vectors = [proposed_by_vectors(each, of_lane[each.lane], thresholds[each.lane], judged) for each in found.neighbours]
+        by_vectors: list[Proposed] = []
+        for lane, near in groupby(found.neighbours, key=attrgetter("lane")):
+            by_vectors += proposed_by_vectors(tuple(near), of_lane[lane], thresholds[lane], judged)
         proposals = (*by_vectors, *by_words)
         return Judged(
             scores=scores,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,8 +94,7 @@ def lexical(terms: Terms, found: Found, near: Mapping[str, Sequence[str]], rules
     words = weighed(terms, found.postings, near, found.passages, rules)
     if terms.idle:
         words = [replace(word, asked=1.0) for word in words]
-    scores = scored(words, found.postings, passages=found.passages, total_words=found.words, rules=rules)
-    return replace(scores, idle=terms.idle)
+    return scored(words, found.postings, passages=found.passages, total_words=found.words, rules=rules, idle=terms.idle)
 
 
 def eligible_of(scores: Scored, found: Found) -> NDArray[np.bool_]:
@@ -114,20 +114,21 @@ def proposed_by_words(scores: Scored, eligible: NDArray[np.bool_], strong: NDArr
     What the filters leave out is counted once, in the first round; later rounds leave out what was seen as well.
     """
     proposals = []
+    sources = scores.sources[strong]
+    keys, strengths = scores.keys[strong], scores.scores[strong]
+    kept_of, passing_of, all_of = (_by_source(each) for each in (sources, scores.sources[eligible], scores.sources))
     for index, source in enumerate(SOURCES):
-        here = scores.sources == index
-        chosen = here & strong
-        weak = int(np.count_nonzero(here & eligible & ~strong))
-        filtered = int(np.count_nonzero(here & ~eligible)) if first_round else 0
-        kept = int(np.count_nonzero(chosen))
+        kept, weak = kept_of[index], passing_of[index] - kept_of[index]
+        filtered = all_of[index] - passing_of[index] if first_round else 0
         if kept or weak or filtered:
+            chosen = sources == index
             proposals.append(
                 Proposed(
                     lane=Lane.LEXICAL,
                     route=Route.LEXICAL,
                     source=source,
-                    keys=scores.keys[chosen],
-                    strengths=scores.scores[chosen],
+                    keys=keys[chosen],
+                    strengths=strengths[chosen],
                     seen=kept + weak + filtered,
                     rejected={Reason.WEAK: weak, Reason.FILTERED: filtered},
                 )
@@ -135,25 +136,45 @@ def proposed_by_words(scores: Scored, eligible: NDArray[np.bool_], strong: NDArr
     return proposals
 
 
-def proposed_by_vectors(neighbours: Neighbours, probe: Probe, threshold: float, judged: NDArray[np.int64] | None) -> Proposed:
-    """The neighbours whose similarity, computed again from their vectors, reaches the threshold.
+def _by_source(sources: NDArray[np.int64]) -> list[int]:
+    """How many there are of each source."""
+    counts: list[int] = np.bincount(sources, minlength=len(SOURCES)).tolist()
+    return counts
+
+
+def proposed_by_vectors(
+    neighbours: Sequence[Neighbours], probe: Probe, threshold: float, judged: NDArray[np.int64] | None
+) -> list[Proposed]:
+    """For each of these neighbours in one lane, those whose similarity, computed again from their vectors, reaches the threshold.
 
     `judged` are the passages that words propose, None when not all words could be looked up. A feature hash knows words and nothing
-    else: where words themselves have judged, its likeness to any other passage is an accident of its bins, so it proposes none of them.
+    else: where words themselves have judged, its likeness to any other passage is an accident of its bins, so it proposes none of them,
+    and no similarity to them is computed.
     """
-    likeness = similarities(probe.vector, neighbours.vectors)
-    strong = likeness >= threshold
-    if neighbours.lane is Lane.LOCAL and judged is not None:
-        strong = strong & among(neighbours.keys, judged)
-    return Proposed(
-        lane=neighbours.lane,
-        route=neighbours.route,
-        source=neighbours.source,
-        keys=neighbours.keys[strong],
-        strengths=likeness[strong],
-        seen=neighbours.keys.size + neighbours.weaker,
-        rejected={Reason.WEAK: neighbours.weaker + int(np.count_nonzero(~strong))},
-    )
+    keys, vectors = [each.keys for each in neighbours], [each.vectors for each in neighbours]
+    if probe.lane is Lane.LOCAL and judged is not None:
+        known = [among(each, judged) for each in keys]
+        keys = [each[so] for each, so in zip(keys, known, strict=True)]
+        vectors = [each[so] for each, so in zip(vectors, known, strict=True)]
+    likeness = similarities(probe.vector, np.concatenate(vectors, dtype=np.float64))
+    proposals, start = [], 0
+    for near, compared in zip(neighbours, keys, strict=True):
+        alike = likeness[start : start + compared.size]
+        start += compared.size
+        strong = alike >= threshold
+        chosen, seen = compared[strong], near.keys.size + near.weaker
+        proposals.append(
+            Proposed(
+                lane=near.lane,
+                route=near.route,
+                source=near.source,
+                keys=chosen,
+                strengths=alike[strong],
+                seen=seen,
+                rejected={Reason.WEAK: seen - chosen.size},
+            )
+        )
+    return proposals
 
 
 def among(keys: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -186,7 +207,7 @@ def hits_of(proposal: Proposed, outlines: Mapping[int, Outline], most: int, take
         for key, strength in zip(proposal.keys.tolist(), proposal.strengths.tolist(), strict=True)
         if (outline := outlines.get(key)) is not None
     ]
-    places.sort(key=lambda each: each[:2])
+    places.sort(key=itemgetter(0, 1))
     return [
         Hit(outline=outline, lane=proposal.lane, route=proposal.route, place=place, strength=-weakness)
         for place, (weakness, _, outline) in enumerate(places[:most], start=taken)

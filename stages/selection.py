@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import sqrt
 from statistics import NormalDist
 from typing import Annotated
@@ -101,9 +102,11 @@ def before_the_fall(amounts: NDArray[np.float64], part: float) -> float:
 
     Of passages holding four, three, two, two and one words of a question, the last one is beside the point: two are half as many again.
     """
-    falling = np.unique(amounts)[::-1]
-    fallen = np.flatnonzero(falling[1:] < part * falling[:-1])
-    return float(falling[fallen[0]] if fallen.size else falling[-1]) if falling.size else 0.0
+    falling = np.unique(amounts)[::-1].tolist()
+    for amount, next_amount in pairwise(falling):
+        if next_amount < part * amount:
+            return float(amount)
+    return float(falling[-1]) if falling else 0.0
 
 
 def above_chance(compared: int, dimensions: int, expected: float) -> float:
@@ -116,13 +119,15 @@ def above_chance(compared: int, dimensions: int, expected: float) -> float:
     return NormalDist().inv_cdf(1.0 - expected / compared) / sqrt(dimensions)
 
 
-def similarities(probe: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+def similarities(probe: NDArray[np.float32], vectors: NDArray[np.float32] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Cosine of one probe (d,) with each row of vectors (n, d), in float64, rounded to 12 decimals.
 
     Every row is added up by itself, so a row's value does not depend on which rows stand beside it. Rows or probes of
     length zero, and rows with a component that is no number, have similarity 0.
     """
-    wide = vectors.astype(np.float64)
+    if not len(vectors):
+        return np.zeros(0)
+    wide = vectors.astype(np.float64, copy=False)
     query = probe.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         norms = np.sqrt(np.einsum("ij,ij->i", wide, wide)) * sqrt(float((query * query).sum()))
