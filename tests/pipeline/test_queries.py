@@ -66,6 +66,8 @@ def test_a_statement_without_an_org_would_be_noticed() -> None:
 
 READS = ["find_words", "find_words_on_many", "count_words", "count_words_on_many", "dead", "vectors_on_shelves", "every_vector"]
 READS += [
+    "find_all_words",
+    "find_all_words_on_many",
     "every_eligible_vector",
     "nearest_vectors",
     "nearest_eligible_vectors",

@@ -21,8 +21,9 @@ from remit.pipeline.config import Sqlite, load
 from remit.pipeline.errors import StorageUnavailable
 from remit.pipeline.storage.entry import Written
 from remit.pipeline.storage.sqlite import SqliteStore, open_sqlite
-from remit.pipeline.storage.sqlite.finding import Means, find
+from remit.pipeline.storage.sqlite.finding import find
 from remit.pipeline.storage.sqlite.line import Line, OutOfTime
+from remit.pipeline.storage.sqlite.searching import Means
 from remit.pipeline.storage.store import OUT_OF_TIME, RAN
 from remit.stages.ceiling import Limit
 from remit.stages.evidence import Route

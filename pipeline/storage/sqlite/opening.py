@@ -172,8 +172,10 @@ def _keep_a_log(db: apsw.Connection, busy_seconds: float) -> None:
 def _settled(db: apsw.Connection, *, kilobytes: int) -> str | None:
     """Settings of a connection; what is acknowledged has reached the disk, and what is deleted is overwritten there.
 
-    Says why vectors cannot be compared, if so.
+    Plans do not go by what is bound to a statement: where they may, SQLite prepares joins anew each time they run, which takes longer
+    than to run them. Says why vectors cannot be compared, if so.
     """
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA secure_delete = ON")
     db.execute(f"PRAGMA cache_size = {-kilobytes}")

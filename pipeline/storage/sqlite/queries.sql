@@ -37,8 +37,35 @@ WHERE org = :org AND shelf IN (SELECT value FROM json_each(:shelves))
     AND approved = 1 AND superseded = 0 AND (valid_from IS NOT NULL OR valid_until IS NOT NULL)
     AND (valid_from IS NULL OR valid_from <= :now) AND (valid_until IS NULL OR :now < valid_until);
 
+-- find_all_words
+-- Where the words stand now, shelf by shelf: how many places each of them has, and the packed entries, word by word.
+-- `LIMIT -1` keeps the planner from looking each word up twice.
+SELECT group_concat(ifnull(length(entries), 0) / 17, ' '), CAST(group_concat(entries, '') AS BLOB)
+FROM (
+    SELECT (
+        SELECT CAST(group_concat(p.entry, '') AS BLOB) FROM posting AS p
+        WHERE p.org = :org AND p.word = w.value AND p.shelf IN (SELECT value FROM json_each(:shelves))
+            AND p.superseded = 0
+            AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+    ) AS entries
+    FROM json_each(:words) AS w LIMIT -1
+);
+
+-- find_all_words_on_many
+-- The same for many shelves: goes through all of the org's places of a word instead of seeking each shelf.
+SELECT group_concat(ifnull(length(entries), 0) / 17, ' '), CAST(group_concat(entries, '') AS BLOB)
+FROM (
+    SELECT (
+        SELECT CAST(group_concat(p.entry, '') AS BLOB) FROM posting AS p
+        WHERE p.org = :org AND p.word = w.value AND +p.shelf IN (SELECT value FROM json_each(:shelves))
+            AND p.superseded = 0
+            AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
+    ) AS entries
+    FROM json_each(:words) AS w LIMIT -1
+);
+
 -- find_words
--- Where the words stand now, shelf by shelf, at most :most places: index of the word for each place, and the packed entries.
+-- The same of at most :most places of all words together: index of the word for each place, and the packed entries.
 SELECT group_concat(place, ' '), CAST(group_concat(entry, '') AS BLOB)
 FROM (
     SELECT w.key AS place, p.entry
@@ -50,7 +77,7 @@ FROM (
 );
 
 -- find_words_on_many
--- The same for many shelves: goes through all of the org's places of a word instead of seeking each shelf.
+-- The same for many shelves.
 SELECT group_concat(place, ' '), CAST(group_concat(entry, '') AS BLOB)
 FROM (
     SELECT w.key AS place, p.entry
@@ -62,8 +89,8 @@ FROM (
 );
 
 -- count_words
--- In how many places each word stands now, counted up to :most: [index of the word, places] of each.
-SELECT json_group_array(json_array(w.key, (
+-- In how many places each word stands now, counted up to :most.
+SELECT group_concat((
     SELECT count(*) FROM (
         SELECT 1 FROM posting AS p
         WHERE p.org = :org AND p.word = w.value AND p.shelf IN (SELECT value FROM json_each(:shelves))
@@ -71,12 +98,12 @@ SELECT json_group_array(json_array(w.key, (
             AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
         LIMIT :most
     )
-)))
+), ' ')
 FROM json_each(:words) AS w;
 
 -- count_words_on_many
 -- The same for many shelves.
-SELECT json_group_array(json_array(w.key, (
+SELECT group_concat((
     SELECT count(*) FROM (
         SELECT 1 FROM posting AS p
         WHERE p.org = :org AND p.word = w.value AND +p.shelf IN (SELECT value FROM json_each(:shelves))
@@ -84,7 +111,7 @@ SELECT json_group_array(json_array(w.key, (
             AND (p.valid_from IS NULL OR p.valid_from <= :now) AND (p.valid_until IS NULL OR :now < p.valid_until)
         LIMIT :most
     )
-)))
+), ' ')
 FROM json_each(:words) AS w;
 
 -- words_lost
@@ -92,23 +119,24 @@ FROM json_each(:words) AS w;
 SELECT NOT EXISTS (SELECT 1 FROM posting WHERE org = :org);
 
 -- words_used
--- In how many passages of these shelves each word stands, as the vocabulary counts them: [index of the word, passages] of each.
-SELECT json_group_array(json_array(w.key, (
+-- In how many passages of these shelves each word stands, as the vocabulary counts them.
+SELECT group_concat((
     SELECT ifnull(sum(v.uses), 0) FROM vocabulary AS v
     WHERE v.org = :org AND v.shelf IN (SELECT value FROM json_each(:shelves)) AND v.letters = length(w.value) AND v.word = w.value
-)))
+), ' ')
 FROM json_each(:words) AS w;
 
 -- words_held
--- In how many places of the index each word stands on these shelves, also those that do not stand now: [index of the word, places] of each.
-SELECT json_group_array(json_array(w.key, (
+-- In how many places of the index each word stands on these shelves, also those that do not stand now.
+SELECT group_concat((
     SELECT count(*) FROM posting AS p
     WHERE p.org = :org AND p.word = w.value AND p.shelf IN (SELECT value FROM json_each(:shelves))
-)))
+), ' ')
 FROM json_each(:words) AS w;
 
 -- dead
--- How many passages hold a word but are superseded, and how many are outside their time, each counted up to :most.
+-- How many passages hold a word but are superseded, and how many are outside their time, each counted up to :most; no row when the org
+-- has none that can be either.
 SELECT (
     SELECT count(*) FROM (
         SELECT DISTINCT p.passage
@@ -128,6 +156,10 @@ SELECT (
             AND (p.valid_from > :now OR p.valid_until <= :now)
         LIMIT :most
     )
+)
+WHERE EXISTS (
+    SELECT 1 FROM posting INDEXED BY posting_dead
+    WHERE org = :org AND (superseded = 1 OR valid_from IS NOT NULL OR valid_until IS NOT NULL)
 );
 
 -- vectors_on_shelves

@@ -23,6 +23,7 @@ from remit.pipeline.storage.sqlite.line import OutOfTime, emptied_log, rows, val
 from remit.pipeline.storage.sqlite.living import Living
 from remit.pipeline.storage.sqlite.loans import Loans
 from remit.pipeline.storage.sqlite.opening import Opened, opened
+from remit.pipeline.storage.sqlite.searching import Means
 from remit.pipeline.storage.sqlite.shelves import still
 from remit.pipeline.storage.sqlite.writing import Writing
 from remit.pipeline.storage.store import Capabilities, Fault, Plan
@@ -49,7 +50,7 @@ class SqliteStore:
         self._file, self._writer, self._readers, self._sql = opened.file, opened.writer, opened.readers, opened.sql
         self._settings = settings
         self._signature = signature
-        self._means = finding.Means(
+        self._means = Means(
             sql=opened.sql,
             seek_shelves=settings.seek_shelves,
             whole_vectors=settings.whole_vectors,
