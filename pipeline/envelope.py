@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -161,9 +160,9 @@ def _fraction(generated: Generated | None, lane: Lane) -> float | None:
 
 def by_source(sources: Sequence[Source], ranked: Sequence[Ranked], cards: Sequence[Card]) -> Wire:
     """Per source asked: how many are returned, and how many memories matched that the caller may read."""
-    matched = Counter([each.candidate.outline.passage.memory.source for each in ranked])
-    returned = Counter([each.fresh.memory.passage.memory.source for each in cards])
-    return Wire({str(source): Wire(returned=returned[source], matched=matched[source]) for source in sources})
+    matched = [each.candidate.outline.passage.memory.source for each in ranked]
+    returned = [each.fresh.memory.passage.memory.source for each in cards]
+    return Wire({str(source): Wire(returned=returned.count(source), matched=matched.count(source)) for source in sources})
 
 
 def context(packed: Packed | None, budget: int) -> Wire:
@@ -214,7 +213,7 @@ def answered(
         mode=mode(recalled.generated, list(reports.values()), streams, org, degraded),
         bySource=sources,
         truncated=_truncated(reports.values()),
-        available=sum(each.matched for each in sources.values()),
+        available=sum([each["matched"] for each in sources.values()]),
         scopeFilter=Wire(scope_filter),
         stages=[stage(report) for report in reports.values()],
         context=context(recalled.packed, plan.room.tokens),

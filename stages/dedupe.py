@@ -32,27 +32,30 @@ async def dedupe(hits: Sequence[Hit], *, ceiling: Ceiling) -> Staged[Candidate]:
 
 def _merged(hits: Sequence[Hit]) -> list[Candidate]:
     """One candidate for each passage, in the order of the most promising hit of each."""
-    by_passage: dict[PassageId, list[Hit]] = {}
+    merged: dict[PassageId, Candidate] = {}
     for hit in sorted(hits, key=_promise):
-        by_passage.setdefault(hit.outline.passage, []).append(hit)
-    return [_one(found) for found in by_passage.values()]
+        outline, lane, route, place, strength = hit
+        known = merged.get(outline.passage)
+        if known is None:
+            merged[outline.passage] = Candidate(outline, {lane: place}, (route,), {lane: strength})
+        else:
+            merged[outline.passage] = _with(known, hit)
+    return list(merged.values())
 
 
 def _promise(hit: Hit) -> tuple[int, int, PassageId]:
     return hit.place, _ORDER[hit.lane], hit.outline.passage
 
 
-def _one(hits: Sequence[Hit]) -> Candidate:
-    """The hits of one passage, the best place first, as one candidate."""
-    outline, lane, route, place, strength = hits[0]
-    if len(hits) == 1:
-        return Candidate(outline, {lane: place}, (route,), {lane: strength})
-    ranks: dict[Lane, int] = {}
-    strengths: dict[Lane, float] = {}
-    for hit in hits:
-        ranks.setdefault(hit.lane, hit.place)
-        strengths[hit.lane] = max(hit.strength, strengths.get(hit.lane, hit.strength))
-    return Candidate(outline, ranks, tuple(sorted({hit.route for hit in hits})), strengths)
+def _with(known: Candidate, hit: Hit) -> Candidate:
+    """The candidate with one more hit of its passage, which has no better place in its lane."""
+    strongest = max(hit.strength, known.strengths.get(hit.lane, hit.strength))
+    return Candidate(
+        outline=known.outline,
+        ranks={hit.lane: hit.place, **known.ranks},
+        routes=tuple(sorted({*known.routes, hit.route})),
+        strengths={**known.strengths, hit.lane: strongest},
+    )
 
 
 def _counted(rejected: dict[Reason, int]) -> dict[Reason, int]:
