@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from remit.pipeline.authority import Authority, Principal
     from remit.pipeline.carrying import Whole
-    from remit.pipeline.engine import Engine, open_engine
+    from remit.pipeline.engine import Engine
     from remit.pipeline.envelope import Answer
     from remit.pipeline.freshness import SqliteQuery
     from remit.pipeline.items import Doc, Fact, Session
     from remit.pipeline.life import Event, Forgotten
     from remit.pipeline.outcome import Outcome
     from remit.pipeline.replaying import Replayed
+    from remit.pipeline.starting import open_engine
     from remit.pipeline.storage.entry import Receipt
     from remit.stages.evidence import Claim, Memory, Origin, Verdict
     from remit.stages.request import ContextWanted, Request, Source, TagFilter
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "remit.pipeline.authority": ("Authority", "Principal"),
     "remit.pipeline.carrying": ("Whole",),
-    "remit.pipeline.engine": ("Engine", "open_engine"),
+    "remit.pipeline.engine": ("Engine",),
     "remit.pipeline.envelope": ("Answer",),
     "remit.pipeline.freshness": ("SqliteQuery",),
     "remit.pipeline.items": ("Doc", "Fact", "Session"),
     "remit.pipeline.life": ("Event", "Forgotten"),
     "remit.pipeline.outcome": ("Outcome",),
     "remit.pipeline.replaying": ("Replayed",),
+    "remit.pipeline.starting": ("open_engine",),
     "remit.pipeline.storage.entry": ("Receipt",),
     "remit.stages.evidence": ("Claim", "Memory", "Origin", "Verdict"),
     "remit.stages.request": ("ContextWanted", "Request", "Source", "TagFilter"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from remit.pipeline.authority import Principal, access_to_write, granted
 from remit.pipeline.config import Config
-from remit.pipeline.engine import Engine, open_engine
+from remit.pipeline.engine import Engine
 from remit.pipeline.envelope import Answer
 from remit.pipeline.errors import RemitError
 from remit.pipeline.evaluation.canaries import Canaries, canaries_for, records_of, words_of
@@ -19,6 +19,7 @@ from remit.pipeline.evaluation.measures import gain, part, precision
 from remit.pipeline.evaluation.runs import Asked, Evaluation, Lost
 from remit.pipeline.evaluation.taps import Heard, tapped
 from remit.pipeline.items import Fact
+from remit.pipeline.starting import open_engine
 from remit.pipeline.storage.entry import Record
 from remit.pipeline.times import moment_at
 from remit.stages.report import StageName

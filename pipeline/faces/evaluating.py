@@ -19,7 +19,7 @@ from rich.text import Text
 from remit.pipeline.asking import asked
 from remit.pipeline.authority import Principal
 from remit.pipeline.config import Config
-from remit.pipeline.engine import Engine, now_in_utc, open_engine
+from remit.pipeline.engine import Engine
 from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.evaluation.curves import curves, rounds
 from remit.pipeline.evaluation.gold import Case, cases_from
@@ -32,6 +32,7 @@ from remit.pipeline.faces.host import Host, json_file
 from remit.pipeline.faces.telemetry import ears
 from remit.pipeline.faces.wire import item_from, request_from
 from remit.pipeline.items import Item
+from remit.pipeline.starting import now_in_utc, open_engine
 from remit.stages.render import shown
 
 MUTATIONS = 5

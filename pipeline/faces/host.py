@@ -14,7 +14,7 @@ from remit.pipeline.authority import Principal, default_principal, principal_fro
 from remit.pipeline.brief import Brief
 from remit.pipeline.config import Config, load
 from remit.pipeline.doctor import Examination, of_unsafe
-from remit.pipeline.engine import Clock, Engine, now_in_utc, open_engine
+from remit.pipeline.engine import Engine
 from remit.pipeline.envelope import Answer
 from remit.pipeline.errors import ConfigError, InvalidRequest, StorageUnavailable, UnsafeStorage
 from remit.pipeline.faces.options import Common
@@ -22,6 +22,7 @@ from remit.pipeline.life import Event, Forgotten
 from remit.pipeline.remember import Receipt
 from remit.pipeline.replaying import Replayed
 from remit.pipeline.sealing import SECRET
+from remit.pipeline.starting import Clock, now_in_utc, open_engine
 from remit.pipeline.why import Explanation
 from remit.stages.request import Request
 

@@ -14,8 +14,8 @@ from servers import Postgres
 
 from remit.pipeline.authority import Principal
 from remit.pipeline.config import load
-from remit.pipeline.engine import open_engine
 from remit.pipeline.errors import UnsafeStorage
+from remit.pipeline.starting import open_engine
 from remit.pipeline.storage.postgres import made, open_postgres
 from remit.stages.request import Request
 

@@ -124,9 +124,9 @@ def replay(
 def _request(query: str | None, asked: Asked, host: Host) -> Request:
     """The request of query, options and file, checked whole before any store is opened; says where an option wins over the file."""
     from remit.pipeline.asking import asked as checked
-    from remit.pipeline.engine import now_in_utc
     from remit.pipeline.faces.host import json_file
     from remit.pipeline.faces.wire import laid_over, request_from
+    from remit.pipeline.starting import now_in_utc
 
     stated = asked.wire() | ({} if query is None else {"query": query})
     if asked.request is not None:

@@ -18,9 +18,9 @@ def demo(*, common: Common) -> int:
     """Take in a small shipped memory, ask it, and show how the answers came about."""
     import anyio
 
-    from remit.pipeline.engine import now_in_utc
     from remit.pipeline.faces.demo.tour import show_tour, tour_to, toured
     from remit.pipeline.faces.show import terminal
+    from remit.pipeline.starting import now_in_utc
 
     tour = anyio.run(toured, common, now_in_utc())
     if common.json:
