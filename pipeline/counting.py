@@ -25,11 +25,12 @@ FILE_INLINE_CHARACTERS = 4_000
 class _Encoding(Protocol):
     """Raises `TypeError` for a text that has no UTF-8. Counts up to `inline` characters fast enough to do so on the event loop.
 
-    No token of it stands for more than `longest` characters; None when that cannot be said.
+    No token of it stands for more than `longest` characters; None when that cannot be said. `adds_up` as in `TokenCounter`.
     """
 
     inline: int
     longest: int | None
+    adds_up: bool
 
     def count(self, text: str) -> int: ...
 
@@ -48,16 +49,23 @@ class ModelCounter:
     def load(self) -> None:
         _encoding(self.name)
 
+    @property
+    def adds_up(self) -> bool:
+        return _encoding(self.name).adds_up
+
     def tokens_in(self, text: str) -> int:
+        encoding = _encoding(self.name)
         try:
-            return _encoding(self.name).count(text)
+            return encoding.count(text)
         except TypeError:
-            return _encoding(self.name).count(text.encode("utf-8", "replace").decode())
+            return encoding.count(text.encode("utf-8", "replace").decode())
 
     async def count(self, text: str) -> int:
-        if len(text) <= _encoding(self.name).inline:
-            return self.tokens_in(text)
-        return await anyio.to_thread.run_sync(self.tokens_in, text, abandon_on_cancel=True)
+        tokens = self.at_once(text)
+        return await anyio.to_thread.run_sync(self.tokens_in, text, abandon_on_cancel=True) if tokens is None else tokens
+
+    def at_once(self, text: str) -> int | None:
+        return self.tokens_in(text) if len(text) <= _encoding(self.name).inline else None
 
     def at_least(self, text: str) -> int:
         longest = _encoding(self.name).longest
@@ -71,6 +79,7 @@ class HostCounter:
     """
 
     name = "host"
+    adds_up = False
 
     def __init__(self, counts: Callable[[str], int | Awaitable[int]]) -> None:
         self._counts = counts
@@ -88,6 +97,9 @@ class HostCounter:
             raise CounterFailed("it gave a negative number" if type(tokens) is int else f"it gave {type(tokens).__name__}")
         return tokens
 
+    def at_once(self, _text: str) -> None:
+        return None
+
     def at_least(self, _text: str) -> int:
         return 0
 
@@ -103,10 +115,19 @@ def counter_named(name: str) -> ModelCounter:
 
 
 class _Bundled:
-    """A vocabulary that quicktok brings with it."""
+    """A vocabulary that quicktok brings with it.
+
+    All four add up. A text is first split by a pattern, and each piece is counted by itself. No alternative of the patterns goes on after a
+    line feed but with white space or, in o200k, a slash; none looks back; and where white space ends in a line feed, `\\s*[\\r\\n]+`
+    takes it to there before `\\s+(?!\\S)` could ask what follows. Of what qwen3 makes NFC nothing joins a line feed with what is beside it.
+
+    Words of the dictionary take it a tenth of the time of made-up ones, 0.01 and 0.1 ms for a thousand characters. It has nothing faster
+    than `count`: batches are encoded into arrays and cost twice as much in one thread.
+    """
 
     inline = INLINE_CHARACTERS
     longest: int | None
+    adds_up = True
 
     def __init__(self, name: str) -> None:
         self._encoding = quicktok.get_encoding(ENCODINGS[name])
@@ -121,6 +142,7 @@ class _FromFile:
 
     inline = FILE_INLINE_CHARACTERS
     longest: int | None = None  # one unknown word may be one token, however long, and a normaliser may leave characters out
+    adds_up = False  # what splits its texts could be anything
 
     def __init__(self, path: str) -> None:
         try:

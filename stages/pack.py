@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Card, Fresh, MemoryId
 from remit.stages.excerpts import longest_excerpt
+from remit.stages.measure import Measure
 from remit.stages.ports import TokenCounter
 from remit.stages.render import Format, Quote, passage, whole
 from remit.stages.report import Reason, Staged
-from remit.stages.similar import Said, Wants, opponents
+from remit.stages.similar import Heard, Said, Wants, opponents
 
 OTHER_SIDES = 8
 """So many other sides of a dispute are named in a passage, best ranked first; a longer list would cost more than it tells."""
@@ -89,14 +89,17 @@ async def pack(
     """
     budget = room.tokens if ceiling.tokens is None else min(room.tokens, ceiling.tokens)
     disputes = opponents([each.memory for each in fresh])
-    packing = _Packing(fresh[: ceiling.items], replace(room, tokens=budget), counter, words_of, repeats, disputes)
+    if budget < room.tokens:
+        room = replace(room, tokens=budget)
     with anyio.move_on_after(ceiling.seconds) as scope:
+        measure = Measure(counter, Format(room.format), scope.deadline)
+        packing = _Packing(fresh[: ceiling.items], room, measure, words_of, repeats, disputes)
         if ceiling.seconds > 0 and packing.opened():
-            await packing.fill(questions, scope.deadline)
+            await packing.fill(questions)
             if excerpts:
-                await packing.fill_with_excerpts(scope.deadline)
+                await packing.fill_with_excerpts()
             await packing.settle()
-            await packing.count_the_rest(scope.deadline)
+            await packing.count_the_rest()
     return _told(fresh, packing, budget, disputes)
 
 
@@ -107,58 +110,61 @@ class _Packing:
         self,
         fresh: Sequence[Fresh],
         room: Room,
-        counter: TokenCounter,
+        measure: Measure,
         words_of: Callable[[str], frozenset[str]],
         repeats: float,
         disputes: Mapping[int, frozenset[int]],
     ) -> None:
-        self.room = room
-        self.quotes = [Quote.of(each, mark(place), _other_sides(disputes, place)) for place, each in enumerate(fresh)]
+        sides = {place: tuple([str(other + 1) for other in sorted(others)[:OTHER_SIDES]]) for place, others in disputes.items()}
+        self.quotes = [Quote.of(each, mark(place), sides.get(place, ())) for place, each in enumerate(fresh)]
+        self.left = room.left
         self.reasons: dict[int, Reason] = {}
         self.twins: dict[int, int] = {}
         self.sizes: dict[int, int] = {}
         self.cuts: dict[int, tuple[str, int]] = {}
         self.settled: tuple[int, ...] = ()
         self.text, self.tokens = "", 0
-        self._form = Format(room.format)
-        self._counter, self._words_of, self._repeats, self._disputes = counter, words_of, repeats, disputes
+        self._most, self._form = room.passages, Format(room.format)
+        self._measure, self._words_of, self._disputes = measure, words_of, disputes
         self._rendered: dict[int, str] = {}
+        self._heard = Heard(repeats)
         self._said: dict[int, Said] = {}
         self.chosen: list[int] = []
-        self._frame, self._join, self._used = 0, 0, 0
-        self._counted = True  # whether `_used` is the count of the whole as it stands, or a sum of parts
+        self._join, self._used = 0, 0
+        self._counted = True  # whether `_used` is the count of the whole as it stands, or about that
 
     def opened(self) -> bool:
         """Whether there is any room; without it nothing is counted."""
-        if not self.room.left:
+        if not self.left:
             self.reasons = dict.fromkeys(range(len(self.quotes)), Reason.NO_ROOM)
-        return self.room.left > 0
+        return self.left > 0
 
-    async def fill(self, questions: Sequence[str], deadline: float) -> None:
+    async def fill(self, questions: Sequence[str]) -> None:
         """Packs one after the other, until nothing is left to try."""
-        self._frame = self._used = await self._counter.count(whole([""], self._form))
-        self._join = max(0, await self._counter.count(whole(["", ""], self._form)) - self._frame)
+        self._join = await self._measure.of_frame()
+        self._used = self._measure.frame
         wanted = [self._words_of(question) for question in questions]
         wants = Wants([quote.memory for quote in self.quotes], wanted, self._disputes)
         queue = list(range(len(self.quotes)))
         if wants.in_words:
-            queue = [place for place in queue if await self._read(place, wants, deadline)]
+            queue = [place for place in queue if await self._read(place, wants)]
         queue = wants.in_turn(queue)
-        while queue and anyio.current_time() < deadline:
+        while queue and not self._measure.late():
             place = queue.pop(0)
             reason = await self._obstacle(place, wants)
             if reason is not None:
                 self.reasons[place] = reason
             else:
                 self._take(place, self.sizes[place])
+                self._heard.add(place, self._said[place])
                 wants.met_by(place)
                 queue = wants.in_turn(queue)
 
-    async def fill_with_excerpts(self, deadline: float) -> None:
+    async def fill_with_excerpts(self) -> None:
         """Cuts what is larger than the whole room to what the others left of it, best first."""
         oversized = sorted(place for place, reason in self.reasons.items() if reason is Reason.OVERSIZED)
         for place in oversized:
-            if len(self.chosen) >= self.room.passages or anyio.current_time() >= deadline:
+            if len(self.chosen) >= self._most or self._measure.late():
                 return
             if not self._counted:
                 await self._recount()
@@ -172,22 +178,22 @@ class _Packing:
         """Counts the whole as it will be emitted, and takes the last one away until it fits."""
         if not self._counted:
             await self._recount()
-        while self.chosen and self._used > self.room.left:
+        while self.chosen and self._used > self.left:
             place = self.chosen.pop()
             self.reasons[place] = Reason.OVERSIZED if self.cuts.pop(place, None) else Reason.NO_ROOM
             await self._recount()
 
-    async def count_the_rest(self, deadline: float) -> None:
+    async def count_the_rest(self) -> None:
         for place in range(len(self.quotes)):
-            if place not in self.sizes and anyio.current_time() < deadline:
+            if place not in self.sizes and not self._measure.late():
                 await self._size(place)
 
-    async def _read(self, place: int, wants: Wants, deadline: float) -> bool:
+    async def _read(self, place: int, wants: Wants) -> bool:
         """Learns the words of one that could fit at all."""
-        await checkpoint()
-        if anyio.current_time() >= deadline:
+        await self._measure.give_way()
+        if self._measure.late():
             return False
-        if self._frame + await self._size(place) > self.room.left:
+        if self._measure.frame + await self._size(place) > self.left:
             self.reasons[place] = Reason.OVERSIZED
             return False
         wants.words[place] = self._words_of(self.quotes[place].text)
@@ -195,26 +201,22 @@ class _Packing:
 
     async def _obstacle(self, place: int, wants: Wants) -> Reason | None:
         """Why this one cannot be packed now; None when it can."""
-        if len(self.chosen) >= self.room.passages:
+        if len(self.chosen) >= self._most:
             return Reason.PASSAGES
         size = await self._size(place)
-        if self._frame + size > self.room.left:
+        if self._measure.frame + size > self.left:
             return Reason.OVERSIZED
-        for each in self.chosen:
-            if self._says(place).repeats(self._says(each), self._repeats) and not wants.disputed(place, each):
+        said = self._said[place] = Said(self.quotes[place].text)
+        for each in self._heard.repeated_by(said):
+            if not wants.disputed(place, each):
                 self.twins[place] = each
                 return Reason.REPEATS
         if not self._fits(size) and not self._counted:
             await self._recount()
         return None if self._fits(size) else Reason.NO_ROOM
 
-    def _says(self, place: int) -> Said:
-        if place not in self._said:
-            self._said[place] = Said(self.quotes[place].text)
-        return self._said[place]
-
     def _fits(self, size: int) -> bool:
-        return self._used + size + (self._join if self.chosen else 0) <= self.room.left
+        return self._used + size + (self._join if self.chosen else 0) <= self.left
 
     def _take(self, place: int, size: int) -> None:
         self._used += size + (self._join if self.chosen else 0)
@@ -225,30 +227,30 @@ class _Packing:
         """Its tokens; of one that is too long for the room whatever it says, the least it can have, for counting it could take seconds."""
         if place not in self.sizes:
             rendered = passage(self.quotes[place], self._form)
-            least = self._counter.at_least(rendered)
-            if self._frame + least > self.room.left:
+            least = self._measure.at_least(rendered)
+            if self._measure.frame + least > self.left:
                 self.sizes[place] = least
             else:
                 self._rendered[place] = rendered
-                self.sizes[place] = await self._counter.count(rendered)
+                self.sizes[place] = await self._measure.tokens(rendered)
         return self.sizes[place]
 
     async def _recount(self) -> None:
-        shown = [self.cuts[place][0] if place in self.cuts else self._rendered[place] for place in sorted(self.chosen)]
-        text = whole(shown, self._form)
-        tokens = await self._counter.count(text) if shown else 0
-        self._used, self._counted = (tokens if shown else self._frame), True
-        if tokens <= self.room.left:
+        shown = [self.cuts.get(place) or (self._rendered[place], self.sizes[place]) for place in sorted(self.chosen)]
+        text = whole([rendered for rendered, _ in shown], self._form)
+        tokens = await self._measure.together(text, shown) if shown else 0
+        self._used, self._counted = (tokens if shown else self._measure.frame), True
+        if tokens <= self.left:
             self.settled, self.text, self.tokens = tuple(self.chosen), text, tokens
 
     async def _longest_cut(self, quote: Quote) -> tuple[str, int] | None:
         """The most whole sentences that fit, rendered, and their size."""
 
         async def fitted(text: str) -> tuple[str, int] | None:
-            rendered = passage(replace(quote, text=text), self._form)
-            if not self._fits(self._counter.at_least(rendered)):
+            rendered = passage(quote._replace(text=text), self._form)
+            if not self._fits(self._measure.at_least(rendered)):
                 return None
-            size = await self._counter.count(rendered)
+            size = await self._measure.tokens(rendered)
             return (rendered, size) if self._fits(size) else None
 
         return await longest_excerpt(quote.text, fitted)
@@ -259,40 +261,37 @@ def mark(place: int) -> str:
     return f"[{place + 1}]"
 
 
-def _other_sides(disputes: Mapping[int, frozenset[int]], place: int) -> tuple[str, ...]:
-    return tuple(str(other + 1) for other in sorted(disputes.get(place, ()))[:OTHER_SIDES])
-
-
 def _told(fresh: Sequence[Fresh], packing: _Packing, budget: int, disputes: Mapping[int, frozenset[int]]) -> Packed:
     packed, looked_at = frozenset(packing.settled), len(packing.quotes)
     reasons = {place: _reason(place, packing) for place in range(len(fresh)) if place not in packed}
-    cards = tuple(
+    cuts = {place: packing.cuts[place][1] for place in sorted(packed & packing.cuts.keys())}
+    cards = [
         Card(
             rank=place + 1,
             fresh=each,
             cite=mark(place),
-            tokens=packing.cuts[place][1] if place in packed & packing.cuts.keys() else packing.sizes.get(place, 0),
+            tokens=cuts[place] if place in cuts else packing.sizes.get(place, 0),
             packed=place in packed,
-            disputed_by=tuple(fresh[other].memory.id for other in sorted(disputes.get(place, ()))),
+            disputed_by=tuple([fresh[other].memory.id for other in sorted(disputes[place])]) if place in disputes else (),
         )
         for place, each in enumerate(fresh)
-    )
+    ]
     return Packed(
         received=len(fresh),
-        kept=tuple(card for card in cards if card.packed),
-        rejected=dict(Counter(reasons.values())),
+        kept=tuple([card for card in cards if card.packed]),
+        rejected=dict(Counter(reasons.values())) if reasons else {},
         exhausted=_exhausted(reasons, looked_at),
-        cards=cards,
+        cards=tuple(cards),
         context=Context(
             text=packing.text,
             tokens=packing.tokens,
             budget=budget,
-            room=packing.room.left,
+            room=packing.left,
             passages=len(packed),
             dropped=tuple(
-                Dropped(id=fresh[place].memory.id, reason=reason, repeats=_twin(fresh, packing, place)) for place, reason in reasons.items()
+                [Dropped(id=fresh[place].memory.id, reason=why, repeats=_twin(fresh, packing, place)) for place, why in reasons.items()]
             ),
-            cut=tuple(fresh[place].memory.id for place in sorted(packed & packing.cuts.keys())),
+            cut=tuple([fresh[place].memory.id for place in cuts]),
         ),
     )
 

@@ -176,7 +176,17 @@ class TokenCounter(Protocol):
 
     name: str
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether a text has as many tokens as its two parts together, wherever it is parted between a line feed and an ASCII character
+        that is no space, no control character and no slash."""
+        ...
+
     async def count(self, text: str) -> int: ...
+
+    def at_once(self, text: str) -> int | None:
+        """What `count` gives, of a text short enough to be counted where the caller stands; None of any other."""
+        ...
 
     def at_least(self, text: str) -> int:
         """The fewest tokens that so long a text can have, known without counting it; 0 when nothing is known."""

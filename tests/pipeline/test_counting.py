@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import BPE, WordPiece
@@ -62,6 +62,61 @@ def test_no_text_has_fewer_tokens_than_its_length_alone_says(text: str, name: st
 def test_of_a_text_far_too_long_it_is_known_without_counting_and_of_a_host_or_a_file_nothing_is(files: dict[str, str]) -> None:
     assert counter_named("o200k").at_least("-" * 1_000_000) > 6000
     assert (HostCounter(len).at_least("-" * 1_000_000), counter_named(files["words"]).at_least("x" * 1_000_000)) == (0, 0)
+
+
+PIECES = [
+    "\n",
+    "\r\n",
+    " ",
+    "\t",
+    "/",
+    "//",
+    "!",
+    "'s",
+    "don't",
+    "```",
+    '}",',
+    "</a>",
+    "é",
+    "e\u0301",
+    "\u0301",
+    "\u2028",
+    "\u3000",
+    "数",
+    "한",
+    "1234",
+    "<|endoftext|>",
+]
+TEXTS = st.lists(st.sampled_from(PIECES) | st.text(st.characters(), max_size=4), max_size=9).map("".join)
+PRINTING = "".join(chr(place) for place in range(33, 127) if chr(place) != "/")
+
+
+@given(TEXTS, st.sampled_from(PRINTING), TEXTS, st.sampled_from(sorted(ENCODINGS)))
+@settings(max_examples=300)
+def test_parts_of_a_text_that_meet_at_a_line_have_together_the_tokens_of_the_whole(before: str, first: str, after: str, name: str) -> None:
+    counter, one, other = counter_named(name), f"{before}\n", first + after
+
+    assert counter.adds_up
+    assert counter.tokens_in(one + other) == counter.tokens_in(one) + counter.tokens_in(other)
+
+
+@pytest.mark.parametrize("one, other", [(".\n", "/"), ("\n", "\n"), ("!", "\n"), ("to", "ken")])
+def test_parts_that_meet_elsewhere_need_not(one: str, other: str) -> None:
+    count = counter_named("o200k").tokens_in
+
+    assert count(one + other) < count(one) + count(other)
+
+
+def test_of_the_parts_that_a_host_or_a_file_counts_nothing_is_said(files: dict[str, str]) -> None:
+    assert (HostCounter(len).adds_up, counter_named(files["bytes"]).adds_up) == (False, False)
+
+
+def test_short_texts_are_counted_at_once_and_those_of_a_host_never(files: dict[str, str]) -> None:
+    counter, file = counter_named("o200k"), counter_named(files["bytes"])
+
+    assert [counter.at_once("a " * times) for times in (3, 1 + INLINE_CHARACTERS // 2)] == [counter.tokens_in("a a a "), None]
+    assert [file.at_once("a" * times) for times in (FILE_INLINE_CHARACTERS, FILE_INLINE_CHARACTERS + 1)] == [FILE_INLINE_CHARACTERS, None]
+    assert HostCounter(len).at_once("a") is None
 
 
 async def test_a_long_count_that_nobody_waits_for_any_more_holds_nobody_up() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from trio.testing import MockClock
 
 from remit.stages.access import Label, Shelf
 from remit.stages.ceiling import Ceiling, Limit
@@ -38,6 +39,7 @@ class Counter:
     """Counts as `rule` says, and remembers what it was asked."""
 
     name = "test"
+    adds_up = False
 
     def __init__(self, rule: Callable[[str], int]) -> None:
         self.rule = rule
@@ -46,6 +48,9 @@ class Counter:
     async def count(self, text: str) -> int:
         self.asked.append(text)
         return self.rule(text)
+
+    def at_once(self, _text: str) -> int | None:
+        return None
 
     def at_least(self, _text: str) -> int:
         return 0
@@ -477,6 +482,48 @@ async def test_nothing_to_pack_is_not_exhausted(tokens: int) -> None:
     pack = await packed([], tokens)
 
     assert (pack.received, pack.exhausted, pack.context.text, pack.context.tokens) == (0, None, "", 0)
+
+
+CLOCK = MockClock()
+
+
+class AtOnce(Counter):
+    """Counts where the caller stands. Parts add up, and every count takes a second."""
+
+    adds_up = True
+
+    def at_once(self, text: str) -> int:
+        self.asked.append(text)
+        CLOCK.jump(1)
+        return self.rule(text)
+
+
+AT_VIRTUAL_SECONDS = pytest.mark.parametrize("anyio_backend", [("trio", {"clock": CLOCK})], ids=["virtual time"])
+
+
+@AT_VIRTUAL_SECONDS
+@pytest.mark.parametrize("seconds, kept, counted", [(1, "", 2), (2.5, "ab", 6), (60, "abcd", 8)])
+async def test_time_that_ends_while_texts_are_counted_at_once_is_noticed_after_so_many_characters(
+    seconds: float, kept: str, counted: int
+) -> None:
+    counter = AtOnce(units)
+
+    pack = await packed(
+        [fresh(name, f"⟨1⟩ {name * 11_000}") for name in "abcd"], 100, counter=counter, ceiling=Ceiling(items=500, seconds=seconds)
+    )
+
+    assert (ids(pack), len(counter.asked)) == (kept, counted)
+    assert pack.exhausted is (None if kept == "abcd" else Limit.SECONDS)
+
+
+@AT_VIRTUAL_SECONDS
+async def test_where_parts_add_up_the_whole_is_not_counted() -> None:
+    counter = AtOnce(units)
+
+    pack = await packed(sized(1, 2, 3), 100, counter=counter)
+
+    assert (pack.context.tokens, pack.context.passages) == (6, 3)
+    assert not any("[1]" in text and "[2]" in text for text in counter.asked)
 
 
 class Hanging(Counter):

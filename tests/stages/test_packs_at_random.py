@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from remit.pipeline.counting import counter_named
+from remit.pipeline.counting import ENCODINGS, ModelCounter, counter_named
 from remit.stages.access import Label, Shelf
 from remit.stages.ceiling import Ceiling
 from remit.stages.evidence import Candidate, Claim, Fresh, Lane, Memory, MemoryId, Origin, Outline, PassageId, Ranked, Route
@@ -43,17 +43,19 @@ PIECES = [
 
 
 class Remembered:
-    """The real counter, which counts a text once: of ten thousand packs most passages are the same."""
+    """A real counter, which counts a text once: of ten thousand packs most passages are the same."""
 
-    name = "o200k"
-    at_least = staticmethod(O200K.at_least)
-
-    def __init__(self) -> None:
+    def __init__(self, counter: ModelCounter) -> None:
+        self.name, self.adds_up, self.at_least = counter.name, counter.adds_up, counter.at_least
+        self._counter = counter
         self._known: dict[str, int] = {}
 
     async def count(self, text: str) -> int:
+        return self.at_once(text)
+
+    def at_once(self, text: str) -> int:
         if text not in self._known:
-            self._known[text] = O200K.tokens_in(text)
+            self._known[text] = self._counter.tokens_in(text)
         return self._known[text]
 
 
@@ -117,7 +119,7 @@ def read_back(text: str, form: str) -> list[str]:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_ten_thousand_packs_are_within_their_room_and_read_back_as_they_were() -> None:
-    chance, counter = random.Random(5), Remembered()
+    chance, counter = random.Random(5), Remembered(O200K)
     everything = [made(number, chance) for number in range(60)]
     told = dict.fromkeys(["packed", "cut", "dropped", "disputed"], 0)
     for at in range(PACKS):
@@ -136,3 +138,14 @@ async def test_ten_thousand_packs_are_within_their_room_and_read_back_as_they_we
         told["dropped"] += len(context.dropped)
         told["disputed"] += sum(bool(card.disputed_by) for card in packed.kept)
     assert min(told.values()) > 100, told
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("name", ENCODINGS)
+async def test_in_every_vocabulary_the_tokens_told_are_those_of_the_whole(name: str) -> None:
+    chance, counter = random.Random(6), counter_named(name)
+    everything = [made(number, chance) for number in range(60)]
+    packed = [(await at_random(everything, Remembered(counter), chance))[0].context for _ in range(200)]
+
+    assert [each.tokens for each in packed] == [counter.tokens_in(each.text) for each in packed]
+    assert max(each.passages for each in packed) > 4

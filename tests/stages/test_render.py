@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
@@ -55,7 +54,7 @@ def test_a_passage_carries_its_mark_and_its_provenance_in_markdown() -> None:
 
 
 def test_what_disputes_a_passage_is_named_in_every_format() -> None:
-    disputed = replace(quote("Deploys on Friday."), disputed_by=("2", "5"))
+    disputed = quote("Deploys on Friday.")._replace(disputed_by=("2", "5"))
 
     assert "lanes=lexical,local disputedBy=2,5\n" in rendered([disputed], Format.MARKDOWN)
     assert ElementTree.fromstring(rendered([disputed], Format.XML))[0].attrib["disputedBy"] == "2,5"  # noqa: S314 - our own text
@@ -186,6 +185,8 @@ def test_an_honest_text_is_shown_as_it_is(text: str) -> None:
         ("one\r\ntwo\rthree\u2028four", "one\ntwo\nthree\nfour"),
         ("x" + "\ufe01" * 40, "x\ufe01"),
         ("\u200d alone \u200d", " alone "),
+        ("\ufe0f\u200d```", "```"),
+        ("x\u200d\ufe0fy", "x\u200dy"),
     ],
 )
 def test_what_is_there_to_be_overlooked_is_not_shown(text: str, seen: str) -> None:
