@@ -23,6 +23,7 @@ VERSION = 1
 """Raised whenever the same text would give other words; part of the signature that a store is bound to."""
 
 CACHED_TOKENS = 65_536
+CACHED_FORMS = 8_192
 LONGEST_CACHED = 64
 
 _CODE = re.compile(r"[\d!-/:-@\[-`{-~]")
@@ -50,6 +51,7 @@ class Analyser:
         self._stop_keys = frozenset(map(self._stem, self._stops))
         self._common_keys = frozenset(map(self._stem, COMMONPLACE)) if language == "english" else frozenset[str]()
         self._cached = lru_cache(CACHED_TOKENS)(self._read)
+        self._cached_forms = lru_cache(CACHED_FORMS)(self._forms)
 
     @property
     def signature(self) -> str:
@@ -98,7 +100,8 @@ class Analyser:
         counts as whole. A query of nothing but stop words is its words: none is marked, all are common. Names of up to `alias_longest`
         words are looked for among the first `most_words`; in scripts without spaces a character counts as half a word.
         """
-        distinct = _distinct(self._forms(query), part_weight, self._stops, self._common_keys)
+        forms = (self._cached_forms(each) if len(each) <= LONGEST_CACHED else self._forms(each) for each in tokens(query))
+        distinct = _distinct(chain.from_iterable(forms), part_weight, self._stops, self._common_keys)
         words = distinct[:most_words]
         idle = all(word.stop for word in words)
         if idle:
@@ -107,11 +110,12 @@ class Analyser:
         names = dict.fromkeys(_names(plain[:most_words], alias_longest))
         return Terms(words=tuple(words), aliases=tuple(names), plain=plain, cut=len(distinct) > most_words, idle=idle)
 
-    def _forms(self, query: str) -> Iterator[_Form]:
-        for word in chain.from_iterable(map(spelled, tokens(query))):
-            yield self._keys(word)[0], word.whole, 0
-            for part in word.parts:
-                yield self._stem(part), part, len(word.parts)
+    def _forms(self, token: str) -> tuple[_Form, ...]:
+        forms: list[_Form] = []
+        for word in spelled(token):
+            forms.append((self._keys(word)[0], word.whole, 0))
+            forms += [(self._stem(part), part, len(word.parts)) for part in word.parts]
+        return tuple(forms)
 
     def _read(self, token: str) -> _Read:
         words = list(spelled(token))

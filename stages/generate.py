@@ -98,7 +98,8 @@ async def generate(
     if ceiling.items <= 0 or ceiling.seconds <= 0:
         return Generated(received=0, kept=(), exhausted=Limit.ITEMS if ceiling.items <= 0 else Limit.SECONDS, cut=access.sources)
     with anyio.move_on_after(ceiling.seconds) as time:
-        probes, failed = await _probes(lookup.text, embedders, selection, ceiling.seconds * EMBEDDING_PART)
+        until = time.deadline - ceiling.seconds * (1 - EMBEDDING_PART)
+        probes, failed = await _probes(lookup.text, embedders, selection, until)
         judge = Judge(
             probes=probes,
             selection=selection,
@@ -130,8 +131,7 @@ async def generate(
         )
         answer = await finder.find(wanted, access)
         told = foreseen[-1] if foreseen and answer.outlines is not None else None
-        left = _left(time) * STORE_PART
-        near, found = await _with_near_words(lookup.terms, answer, wanted, finder=finder, access=access, words=words, seconds=left)
+        near, found = await _with_near_words(lookup.terms, answer, wanted, finder=finder, access=access, words=words, time=time)
         if told is not None and found is answer:
             judged = told
         else:
@@ -172,10 +172,10 @@ async def generate(
     return Generated(received=0, kept=(), exhausted=Limit.SECONDS)
 
 
-async def _probes(text: str, embedders: Sequence[Embedder], selection: Selection, seconds: float) -> tuple[tuple[Probe, ...], bool]:
+async def _probes(text: str, embedders: Sequence[Embedder], selection: Selection, until: float) -> tuple[tuple[Probe, ...], bool]:
     """The question's vector in each stream, embedded once, and whether a stream failed or came too late."""
     vectors: list[NDArray[np.float32] | None] = []
-    with anyio.move_on_after(seconds):
+    with anyio.CancelScope(deadline=until):
         for embedder in embedders:
             vectors.append(await _vector(text, embedder))  # noqa: PERF401 - what came in time is kept
     probes = [
@@ -194,8 +194,10 @@ async def _vector(text: str, embedder: Embedder) -> NDArray[np.float32] | None:
         return None
     if answer.shape != (1, embedder.dimensions) or answer.dtype.kind != "f":
         return None
-    with np.errstate(over="ignore"):
-        vector: NDArray[np.float32] = answer[0].astype(np.float32)
+    vector: NDArray[np.float32] = answer[0]
+    if answer.dtype != np.float32:
+        with np.errstate(over="ignore"):
+            vector = vector.astype(np.float32)
     return vector if np.isfinite(vector).all() else None
 
 
@@ -204,13 +206,14 @@ def _looked_up(terms: Terms) -> tuple[str, ...]:
 
 
 async def _with_near_words(
-    terms: Terms, found: Found, wanted: Wanted, *, finder: Finder, access: Access, words: Words, seconds: float
+    terms: Terms, found: Found, wanted: Wanted, *, finder: Finder, access: Access, words: Words, time: anyio.CancelScope
 ) -> tuple[dict[str, tuple[str, ...]], Found]:
     """For words that stand nowhere in scope: the caller's own near words, and where those stand. Without them when they come too late."""
     meant = [term.text for term in terms.words if not (term.stop or term.common)]  # a commonplace word is no typing error
     unknown = [word for word in meant if _unknown(word, found) and edits_allowed(word, words)]
     if not unknown or not words.near_most or found.exhausted is Limit.SECONDS:
         return {}, found
+    seconds = _left(time) * STORE_PART
     shortest = min(len(word) - edits_allowed(word, words) for word in unknown)
     longest = max(len(word) + edits_allowed(word, words) for word in unknown)
     guesses: dict[str, tuple[str, ...]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import sqrt
 from statistics import NormalDist
@@ -14,6 +15,9 @@ from numpy.typing import NDArray
 
 from remit.stages.bm25 import Scored
 from remit.stages.evidence import Lane
+
+FEW = 500
+"""Amounts up to which a set of them is made sooner than by numpy, which is far ahead for more."""
 
 Similarity = Annotated[float, Ge(0), Le(1)]
 
@@ -77,14 +81,13 @@ class Selection:
         if best < self.lexical or covered < words:
             return Bar(share=max(self.lexical, self.lexical_of_best * best), covered=words, words=0.0, telling=False)
         near_best = eligible & (scores.shares >= self.lexical_of_best * best)
-        telling = bool(scores.telling[near_best].any())
-        if telling:
-            near_best = near_best & scores.telling
+        held, telling = scores.words[near_best], scores.telling[near_best]
+        some_tell = bool(telling.any())
         return Bar(
             share=self.lexical_of_best * best,
             covered=1.0 if scores.idle else 0.0,
-            words=before_the_fall(scores.words[near_best], self.words_fall),
-            telling=telling,
+            words=before_the_fall(held[telling] if some_tell else held, self.words_fall),
+            telling=some_tell,
         )
 
     def least(self, lane: Lane) -> float:
@@ -102,13 +105,15 @@ def before_the_fall(amounts: NDArray[np.float64], part: float) -> float:
 
     Of passages holding four, three, two, two and one words of a question, the last one is beside the point: two are half as many again.
     """
-    falling = np.unique(amounts)[::-1].tolist()
+    distinct = set(amounts.tolist()) if amounts.size <= FEW else np.unique(amounts).tolist()
+    falling = sorted(distinct, reverse=True)
     for amount, next_amount in pairwise(falling):
         if next_amount < part * amount:
             return float(amount)
     return float(falling[-1]) if falling else 0.0
 
 
+@lru_cache(256)
 def above_chance(compared: int, dimensions: int, expected: float) -> float:
     """The similarity that only `expected` of `compared` unrelated passages would pass.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from hashlib import blake2b
+from math import log, sqrt
 
 import numpy as np
 import pytest
@@ -12,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.pipeline.analysis import Analyser
-from remit.pipeline.embedding.local import DIMENSIONS, INLINE_CHARACTERS, LocalHash, similarity
+from remit.pipeline.embedding.local import DIMENSIONS, FEW, INLINE_CHARACTERS, LocalHash, similarity
 from remit.stages.evidence import Lane
 
-LOCAL = LocalHash(Analyser("english"))
+ANALYSER = Analyser("english")
+LOCAL = LocalHash(ANALYSER)
 
 GOLDEN = {
     4: -0.212799,
@@ -82,6 +85,17 @@ def test_words_counted_before_give_the_same_vector() -> None:
     text = "deploy, deploy and crash"
 
     assert (LOCAL.vector_of_words(Analyser("english").indexed(text)[0]) == LOCAL.vector_of(text)).all()
+
+
+@given(st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.integers(1, 9), min_size=1, max_size=3 * FEW))
+def test_few_words_or_many_fill_the_bins_that_their_hashes_name(words: dict[str, int]) -> None:
+    bins = [0] * DIMENSIONS
+    for word, count in ANALYSER.subject(words).items():
+        for byte in blake2b(word.encode(), digest_size=4, person=b"remit-local-v1").digest():
+            bins[byte % 128] += round((1 + log(count)) * 1024) * (-1 if byte >= 128 else 1)
+    length = sqrt(sum(each * each for each in bins)) or 1.0
+
+    assert LOCAL.vector_of_words(words).tobytes() == np.array([each / length for each in bins], np.float32).tobytes()
 
 
 @given(st.permutations(["deploy", "crash", "worker", "queue", "deploy", "売上", "v1.2"]))
