@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from types import NoneType
 from typing import Any, ClassVar
@@ -143,9 +144,10 @@ def memory_id(field: str, value: object, limits: Limits) -> MemoryId:
 
 def repaired(item: Item) -> tuple[str, ...]:
     """The fields in which `record_of` takes out NUL or puts U+FFFD for half a character."""
-    claims = "".join(f"{each.about or ''}{each.says}" if isinstance(each, Claim) else each for each in item.claims)
-    texts = {"text": item.text, "title": item.title, "claims": claims}
-    return tuple(name for name, text in texts.items() if text != mended(text))
+    texts = {"text": item.text, "title": item.title}
+    if item.claims:
+        texts["claims"] = "".join([f"{each.about or ''}{each.says}" if isinstance(each, Claim) else each for each in item.claims])
+    return tuple([name for name, text in texts.items() if text != mended(text)])
 
 
 def _label(item: Item, grants: Grants, limits: Limits) -> Label:
@@ -156,19 +158,26 @@ def _label(item: Item, grants: Grants, limits: Limits) -> Label:
     if since is not None and until is not None and until < since:
         raise InvalidRequest("validUntil", "is earlier than validFrom")
     origin = item.origin if isinstance(item.origin, Origin) else None
+    shelf = _shelf(
+        grants.org if item.org is None else name_at("org", item.org, most),
+        item.source,
+        scope_at("scope", item.scope, limits),
+        _name_or_none("origin.project", origin and origin.project, most),
+        _name_or_none("origin.conversation", origin and origin.conversation, most),
+    )
     return Label(
-        shelf=Shelf(
-            org=grants.org if item.org is None else name_at("org", item.org, most),
-            source=item.source,
-            scope=scope_at("scope", item.scope, limits),
-            project=_name_or_none("origin.project", origin and origin.project, most),
-            conversation=_name_or_none("origin.conversation", origin and origin.conversation, most),
-        ),
+        shelf=shelf,
         approval=member_at("approval", item.approval, Approval),
         valid_from=None if since == BEGINNING else since,
         valid_until=None if until == END else until,
         expires_at=None if expires == END else expires,
     )
+
+
+@lru_cache(1024)
+def _shelf(org: str, source: Source, scope: str, project: str | None, conversation: str | None) -> Shelf:
+    """Most of what is taken in together goes to few shelves."""
+    return Shelf(org=org, source=source, scope=scope, project=project, conversation=conversation)
 
 
 def _own_fields(item: Item) -> dict[str, Any]:
@@ -251,7 +260,7 @@ def _check_size(stated: Mapping[str, Any], limits: Limits) -> None:
 
 def _digest(stated: Mapping[str, Any]) -> str:
     """Of the fields of a record but those that hold their default, so that a field added one day changes no digest of today."""
-    told = {name: _told(held) for name, held in stated.items() if held is not _DEFAULTS[name] and held != _DEFAULTS[name]}
+    told = {name: _told(held) for name, held in stated.items() if held is not (usual := _DEFAULTS[name]) and held != usual}
     return sha256(_canonical(told).encode()).hexdigest()
 
 

@@ -22,7 +22,7 @@ from remit.pipeline.vectors import Vectored
 from remit.stages.access import Access
 from remit.stages.evidence import Origin
 
-__all__ = ["Receipt", "Refusal", "Written", "remember", "remember_stream"]
+__all__ = ["Receipt", "Refusal", "Written", "remember_stream"]
 
 TURN = 16
 """Items prepared before others have their turn."""
@@ -59,23 +59,12 @@ class Prepared:
     seen: Origin | None = None
 
 
-async def remember(
-    items: Iterable[Item],
-    grants: Grants,
-    *,
-    store: Writes,
-    indexer: Indexes,
-    config: Config,
-    now: datetime,
-    resolve: Resolve | None = None,
-    granted: Asking | None = None,
-    complete: Complete | None = None,
-) -> list[Receipt]:
-    """Takes in items; one receipt each, in order. See `remember_stream`."""
-    receipts = remember_stream(
-        items, grants, store=store, indexer=indexer, config=config, now=now, resolve=resolve, granted=granted, complete=complete
-    )
-    return [receipt async for receipt in receipts]
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Items that are written together; the `last` is known for one when it was not filled."""
+
+    items: Sequence[Prepared]
+    last: bool = False
 
 
 async def remember_stream(
@@ -106,24 +95,26 @@ async def remember_stream(
         return await writes(completed, access if granted is None else access_to_write(await granted(), now))
 
     preparing = partial(_prepared, grants=grants, access=access, indexer=indexer, config=config, now=now, resolve=resolve)
+    awaited = isinstance(items, AsyncIterable)
     async with aclosing(_batches(items, preparing, config.remember)) as batches:
         batch = await anext(batches, None)
         while batch is not None:
-            if isinstance(items, AsyncIterable):
+            following: Batch | Exception | None
+            if batch.last or awaited:
                 # What comes when it comes is not waited for before what came is acknowledged.
-                receipts, following = await flushed(batch), None
+                receipts, following = await flushed(batch.items), None
             else:
-                receipts, following = await _beside(partial(flushed, batch), batches)
+                receipts, following = await _beside(partial(flushed, batch.items), batches)
             for receipt in receipts:
                 yield receipt
             if isinstance(following, Exception):
                 raise following
-            batch = await anext(batches, None) if isinstance(items, AsyncIterable) else following
+            batch = await anext(batches, None) if awaited else following
 
 
 async def _batches(
     items: Iterable[Item] | AsyncIterable[Item], preparing: Callable[[Any], Awaitable[Prepared]], settings: Remember
-) -> AsyncGenerator[list[Prepared], None]:
+) -> AsyncGenerator[Batch, None]:
     """The items, prepared, as many together as are written together."""
     batch: list[Prepared] = []
     characters = 0
@@ -134,15 +125,15 @@ async def _batches(
             if len(batch) % TURN == 0:
                 await anyio.lowlevel.checkpoint()
             if len(batch) >= settings.batch_items or characters >= settings.batch_characters:
-                yield batch
+                yield Batch(batch)
                 batch, characters = [], 0
     if batch:
-        yield batch
+        yield Batch(batch, last=True)
 
 
 async def _beside(
-    write: Callable[[], Awaitable[list[Receipt]]], batches: AsyncGenerator[list[Prepared], None]
-) -> tuple[list[Receipt], list[Prepared] | Exception | None]:
+    write: Callable[[], Awaitable[list[Receipt]]], batches: AsyncGenerator[Batch, None]
+) -> tuple[list[Receipt], Batch | Exception | None]:
     """The receipts of one batch, and the next, prepared while the store was busy with the first; or what went wrong with the next."""
     done: list[list[Receipt] | Exception] = []
 
@@ -152,7 +143,7 @@ async def _beside(
         except Exception as error:  # noqa: BLE001 - raised again below, as it is and not in a group
             done.append(error)
 
-    following: list[Prepared] | Exception | None
+    following: Batch | Exception | None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(writing)
         try:
@@ -192,7 +183,7 @@ async def _prepared(
         if origin.sha256 is None and seen is not None:
             # Stated again with its hash, because the digest must tell this version of the file from the next.
             record = record_of(replace(item, origin=found), grants, config, now)
-    note = ", ".join(f"{field}: characters that cannot be stored were removed" for field in repaired(item))
+    note = ", ".join([f"{field}: characters that cannot be stored were removed" for field in repaired(item)])
     return Prepared(outcome=await indexer.entry(record), note=note, characters=len(record.text), seen=seen)
 
 
@@ -240,7 +231,7 @@ async def _written(batch: Sequence[Prepared], access: Access, *, store: Writes, 
 
 async def _changed(seen: Sequence[Origin], resolve: Resolve | None) -> frozenset[str]:
     """The origins that are not what they were a moment ago, each looked at once."""
-    if resolve is None:
+    if resolve is None or not seen:
         return frozenset()
     now = {uri: (await resolve(replace(origin, sha256=None))).sha256 for uri, origin in {each.uri: each for each in seen}.items()}
     return frozenset(each.uri for each in seen if each.sha256 != now[each.uri])

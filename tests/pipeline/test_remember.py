@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from remit.pipeline.authority import Grants
-from remit.pipeline.config import load
+from remit.pipeline.config import Config, load
 from remit.pipeline.errors import StorageUnavailable
 from remit.pipeline.items import Doc, Fact, Item, Session
-from remit.pipeline.remember import remember, remember_stream
+from remit.pipeline.remember import remember_stream
 from remit.pipeline.storage.entry import Entry, Receipt, Record, Refusal, Written
 from remit.stages.access import Access
 from remit.stages.evidence import Origin
@@ -52,8 +52,9 @@ def fact(name: str = "m1", **stated: Any) -> Fact:
     return Fact(**{"id": name, "text": "Deploys restart the workers.", **stated})
 
 
-async def written(*items: Any, store: Shelves | None = None, **options: Any) -> list[Receipt]:
-    return await remember(items, ADA, store=store or Shelves(), indexer=Indexes(), config=CONFIG, now=NOW, **options)
+async def written(*items: Any, store: Shelves | None = None, config: Config = CONFIG, **options: Any) -> list[Receipt]:
+    receipts = remember_stream(items, ADA, store=store or Shelves(), indexer=Indexes(), config=config, now=NOW, **options)
+    return [each async for each in receipts]
 
 
 async def test_each_item_has_its_receipt_in_order_and_a_wrong_one_costs_the_others_nothing() -> None:
@@ -182,9 +183,7 @@ async def test_a_source_that_breaks_off_costs_no_receipt_of_what_was_written() -
 async def test_a_batch_of_long_texts_ends_early() -> None:
     store = Shelves()
     config = load({"remember": {"batchCharacters": 100}})
-    receipts = await remember(
-        [fact(str(number), text="x" * 60) for number in range(5)], ADA, store=store, indexer=Indexes(), config=config, now=NOW
-    )
+    receipts = await written(*[fact(str(number), text="x" * 60) for number in range(5)], store=store, config=config)
 
     assert len(receipts) == 5
     assert [len(batch) for batch in store.batches] == [2, 2, 1]
@@ -259,7 +258,7 @@ async def test_what_was_revoked_while_items_came_in_is_not_written() -> None:
 
     store = Asked()
     items = [fact(str(number), scope="project:alpha") for number in range(6)]
-    await remember(items, ADA, store=store, indexer=Indexes(), config=BATCHES, now=NOW, granted=granted)
+    await written(*items, store=store, config=BATCHES, granted=granted)
 
     assert [len(batch) for batch in store.batches] == [3, 0]
 

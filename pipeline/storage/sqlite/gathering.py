@@ -136,9 +136,8 @@ class Gathering:
         self.many("add_vector", self._vectors)
         self.many("add_phrases", self._phrases)
         self.many("add_tag", self.tags)
-        words = [(self._org, shelf, len(word), word, number) for shelf, word, number in _used(self._uses)]
-        self.many("use_word", words)
-        self.many("forget_word", [word[:4] for word in words if word[4] < 0])
+        for shelf in sorted(self._uses):
+            self._write_uses(shelf, self._uses[shelf])
         self.many("count_vectors", [(self._org, space, shelf, number) for (space, shelf), number in self._embedded.items()])
         for shelf, (passages, length) in self._on_shelf.items():
             rows(self._db, self._sql["count_on_shelf"], {"org": self._org, "shelf": shelf, "passages": passages, "words": length})
@@ -162,6 +161,12 @@ class Gathering:
             for place in sorted(postings[word]):
                 yield head + place
 
+    def _write_uses(self, shelf: int, uses: Counter[str]) -> None:
+        """Names that are matched whole are no words."""
+        org, words = self._org, _in_order([word for word, number in uses.items() if number and word[:1] != ALIAS])
+        self.many("use_word", [(org, shelf, len(word), word, uses[word]) for word in words])
+        self.many("forget_word", [(org, shelf, len(word), word) for word in words if uses[word] < 0])
+
     def many(self, name: str, rows: Iterable[_Row]) -> None:
         """Runs a statement once for each of the rows."""
         if rows:
@@ -183,11 +188,3 @@ def _in_order(words: list[str]) -> Sequence[str]:
     """Sorted, in pieces, for one sort of them all would hold the interpreter too long."""
     pieces = [sorted(words[start : start + PIECE]) for start in range(0, len(words), PIECE)]
     return pieces[0] if len(pieces) == 1 else list(merge(*pieces))
-
-
-def _used(uses: Mapping[int, Counter[str]]) -> Iterator[tuple[int, str, int]]:
-    """Shelf, word and how many uses more or less, in order. Names that are matched whole are no words."""
-    for shelf in sorted(uses):
-        numbers = uses[shelf]
-        for word in _in_order([word for word, number in numbers.items() if number and not word.startswith(ALIAS)]):
-            yield shelf, word, numbers[word]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import apsw
@@ -207,7 +208,7 @@ class Writing:
         return Before(*found[0]) if found else None
 
     def _standing(self, label: Label, shelf: int, superseded: bool) -> Standing:
-        return Standing(shelf, label.approval is Approval.APPROVED, superseded, micros(label.valid_from), until(label))
+        return _alike(shelf, label.approval is Approval.APPROVED, superseded, micros(label.valid_from), until(label))
 
     def _number(self, shelf: Shelf) -> int:
         """The number of a shelf, new if need be."""
@@ -233,6 +234,10 @@ class Writing:
 
     def _many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self._gathered.many(name, rows)
+
+
+_alike = lru_cache(1024)(Standing)
+"""Most memories of a shelf stand alike."""
 
 
 def out_of_its_own_place(memory: Before, older: Iterable[Before]) -> bool:
