@@ -20,6 +20,7 @@ STARTS = {
     "shelves_of_granted": "sqlite_autoindex_shelf_1 (org=? AND scope=?)",
     "shelves_of_all": "(org=?",
     "passages_in_their_time": "passage_timed (org=? AND shelf=?",
+    "aliased": "SEARCH posting USING PRIMARY KEY (org=? AND word>? AND word<?)",
     "find_all_words": "SEARCH p USING PRIMARY KEY (org=? AND word=? AND shelf=?)",
     "find_all_words_on_many": "SEARCH p USING PRIMARY KEY (org=? AND word=?)",
     "find_words": "SEARCH p USING PRIMARY KEY (org=? AND word=? AND shelf=?)",

@@ -48,5 +48,6 @@ def _roughly(probe: NDArray[np.float32], vectors: NDArray[np.float32]) -> tuple[
     least, most = ORDINARY
     with np.errstate(all="ignore"):
         squares = np.vecdot(vectors, vectors) * np.vecdot(probe, probe)
-        rough = np.nan_to_num(np.vecdot(vectors, probe) / np.sqrt(squares))
+        rough = np.vecdot(vectors, probe) / np.sqrt(squares)
+    rough[~np.isfinite(rough)] = 0.0
     return rough, (squares > least) & (squares < most)

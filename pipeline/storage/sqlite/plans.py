@@ -14,6 +14,7 @@ SEARCHING = (
     "shelves_of_all",
     "shelves_of_granted",
     "passages_in_their_time",
+    "aliased",
     "find_all_words",
     "find_all_words_on_many",
     "find_words",

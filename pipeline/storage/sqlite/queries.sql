@@ -37,6 +37,10 @@ WHERE org = :org AND shelf IN (SELECT value FROM json_each(:shelves))
     AND approved = 1 AND superseded = 0 AND (valid_from IS NOT NULL OR valid_until IS NOT NULL)
     AND (valid_from IS NULL OR valid_from <= :now) AND (valid_until IS NULL OR :now < valid_until);
 
+-- aliased
+-- Whether any memory of the org has another name.
+SELECT EXISTS (SELECT 1 FROM posting WHERE org = :org AND word >= :alias AND word < :behind);
+
 -- find_all_words
 -- Where the words stand now, shelf by shelf: how many places each of them has, and the packed entries, word by word.
 -- `LIMIT -1` keeps the planner from looking each word up twice.

@@ -13,7 +13,7 @@ import numpy as np
 
 from remit.pipeline.storage.entry import Entry, Whole, in_order
 from remit.pipeline.storage.sqlite.line import rows, value
-from remit.pipeline.storage.sqlite.rows import dumped, event_of, ids, keyed_of, memory_of, moment_of, outlines_of, record_of
+from remit.pipeline.storage.sqlite.rows import dumped, event_of, ids, keyed_of, memories_of, moment_of, outlines_of, record_of
 from remit.pipeline.storage.sqlite.shelves import in_reach
 from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, Outline, PassageId
@@ -149,5 +149,4 @@ def _names(chosen: Iterable[tuple[Any, ...]]) -> list[PassageId]:
 
 def _memories(db: apsw.Connection, sql: Sql, passages: Sequence[PassageId], scope: dict[str, Any]) -> dict[PassageId, Memory]:
     wanted = dumped([[passage.memory.source, passage.memory.id, passage.ordinal] for passage in passages])
-    found = rows(db, sql["read"], scope | {"passages": wanted})
-    return {memory.passage: memory for memory in (memory_of(scope["org"], row) for row in found)}
+    return memories_of(scope["org"], rows(db, sql["read"], {**scope, "passages": wanted}))

@@ -54,7 +54,7 @@ def shelf_row(shelf: Shelf) -> dict[str, Any]:
 def shelf_of(org: str, scope: str, source: str, project: str, conversation: str) -> Shelf:
     return Shelf(
         org=org,
-        source=Source(source),
+        source=_SOURCE[source],
         scope=scope,
         project=project.removeprefix("project:") if project else None,
         conversation=conversation.removeprefix("conversation:") if conversation else None,
@@ -120,27 +120,29 @@ def outlines_of(joined: str | None) -> dict[int, Outline]:
     """Key → outline, of what the statement `outlines` gives."""
     found = {}
     for key, ordinal, (source, name, scope, version, aged_from, importance, pinned, status) in json.loads(joined or "[]"):
-        found[key] = Outline(
-            key=key,
-            passage=PassageId(MemoryId(_SOURCE[source], name), ordinal),
-            scope=scope,
-            version=version,
-            aged_from=_BEGINNING + timedelta(microseconds=aged_from),
-            importance=importance,
-            pinned=pinned,
-            status=_STATUS[status],
-        )
+        passage = PassageId(MemoryId(_SOURCE[source], name), ordinal)
+        found[key] = Outline(key, passage, scope, version, moment_of(aged_from), importance, pinned, _STATUS[status])
     return found
 
 
-def memory_of(org: str, row: Sequence[Any]) -> Memory:
-    """A passage with its provenance, of a row of the statement `read`."""
+def memories_of(org: str, found: Iterable[tuple[Any, ...]]) -> dict[PassageId, Memory]:
+    """Passages with their provenance, of rows of the statement `read`. Those that stand alike on one shelf share a label."""
+    labels: dict[tuple[Any, ...], Label] = {}
+    memories = (_memory_of(org, row, labels) for row in found)
+    return {memory.passage: memory for memory in memories}
+
+
+def _memory_of(org: str, row: tuple[Any, ...], labels: dict[tuple[Any, ...], Label]) -> Memory:
     (source, name, ordinal, starts, ends, text, version, _, approval, superseded, valid_from, valid_until, expires_at, title) = row[:14]
     (created_at, ended_at, importance, pinned, status, trust, origin, tags, claims, disputes, derived_from, *shelf) = row[14:]
+    standing = row[7:13]
+    if (label := labels.get(standing)) is None:
+        on = shelf_of(org, shelf[0], source, shelf[1], shelf[2])
+        label = labels[standing] = label_of(on, approval, superseded, valid_from, valid_until, expires_at)
     return Memory(
         passage=PassageId(MemoryId(_SOURCE[source], name), ordinal),
         version=version,
-        label=label_of(shelf_of(org, shelf[0], source, shelf[1], shelf[2]), approval, superseded, valid_from, valid_until, expires_at),
+        label=label,
         title=title,
         text=text,
         created_at=moment_of(created_at),
@@ -148,9 +150,9 @@ def memory_of(org: str, row: Sequence[Any]) -> Memory:
         importance=importance,
         pinned=bool(pinned),
         status=_STATUS[status],
-        trust=Trust(trust),
+        trust=_TRUST[trust],
         origin=origin_of(origin),
-        tags=tuple(json.loads(tags)),
+        tags=tuple(_list(tags)),
         claims=claims_of(claims),
         disputes=names_of(disputes),
         derived_from=names_of(derived_from),
@@ -175,10 +177,10 @@ def record_of(row: Sequence[Any]) -> tuple[str, Record]:
         importance=importance,
         pinned=bool(pinned),
         status=_STATUS[status],
-        trust=Trust(trust),
+        trust=_TRUST[trust],
         origin=origin_of(origin),
-        aliases=tuple(json.loads(aliases)),
-        tags=tuple(json.loads(tags)),
+        aliases=tuple(_list(aliases)),
+        tags=tuple(_list(tags)),
         claims=claims_of(claims),
         supersedes=names_of(supersedes),
         disputes=names_of(disputes),
@@ -232,7 +234,7 @@ def label_of(
 ) -> Label:
     return Label(
         shelf=shelf,
-        approval=Approval(approval),
+        approval=_APPROVAL[approval],
         superseded=bool(superseded),
         valid_from=moment(valid_from),
         valid_until=moment(valid_until),
@@ -245,11 +247,16 @@ def origin_of(text: str | None) -> Origin | None:
 
 
 def claims_of(text: str) -> tuple[Claim, ...]:
-    return tuple(Claim(says=says, about=about) for says, about in json.loads(text))
+    return tuple(Claim(says=says, about=about) for says, about in _list(text))
 
 
 def names_of(text: str) -> tuple[MemoryId, ...]:
-    return tuple(MemoryId(_SOURCE[source], name) for source, name in json.loads(text))
+    return tuple(MemoryId(_SOURCE[source], name) for source, name in _list(text))
+
+
+def _list(text: str) -> Sequence[Any]:
+    """What `listed` wrote."""
+    return () if text == "[]" else json.loads(text)
 
 
 def moment_of(number: int) -> datetime:
@@ -258,3 +265,5 @@ def moment_of(number: int) -> datetime:
 
 _SOURCE = {str(source): source for source in Source}
 _STATUS = {str(status): status for status in Status}
+_TRUST = {str(trust): trust for trust in Trust}
+_APPROVAL = {str(approval): approval for approval in Approval}

@@ -20,6 +20,7 @@ from remit.stages.report import Degradation, Reason
 
 LOST = "Its index of words is lost, or a part of it: run `remit init`, which makes it again."
 
+_BEHIND_ALIASES = chr(ord(ALIAS) + 1)
 _NO_KEYS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 _NOWHERE = Postings(_NO_KEYS, _NO_KEYS, _NO_KEYS, _NO_KEYS)
 
@@ -40,7 +41,8 @@ def look_words_up(search: Search) -> None:
         _read_postings(search, words, most)
 
 
-def _read_postings(search: Search, words: list[str], most: int) -> None:
+def _read_postings(search: Search, asked: list[str], most: int) -> None:
+    words, nowhere = _sought(search, asked)
     fitting = words
     places, entries = _places(search, words, most)
     if not entries.size and search.progress.words and search.row("words_lost") == (1,):
@@ -52,10 +54,19 @@ def _read_postings(search: Search, words: list[str], most: int) -> None:
     _look_whether_whole(search, fitting, places, most)
     postings, dead = _parted(fitting, places, entries), _dead(search, fitting, most)
     # All at once, so that a route that ran out of time tells nothing by halves.
-    search.progress.postings, search.progress.dead = postings, dead
+    search.progress.postings, search.progress.dead = postings | nowhere, dead
     search.progress.routes[Route.LEXICAL] = RAN
     if len(fitting) < len(words):
         _leave_out(search, [word for word in words if word not in fitting])
+
+
+def _sought(search: Search, words: list[str]) -> tuple[list[str], dict[str, Postings]]:
+    """The words to be looked up, and those that are known to stand nowhere: aliases, where nothing in the org is called by another name."""
+    plain = [word for word in words if not word.startswith(ALIAS)]
+    aliases = [word for word in words if word.startswith(ALIAS)]
+    if not aliases or search.row("aliased", alias=ALIAS, behind=_BEHIND_ALIASES) == (1,):
+        return words, {}
+    return plain, dict.fromkeys(aliases, _NOWHERE)
 
 
 def _places(search: Search, words: Sequence[str], most: int) -> tuple[list[int], NDArray[np.void]]:
