@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
+from typing import NamedTuple
 
 
 class Limit(StrEnum):
@@ -17,8 +17,7 @@ class Limit(StrEnum):
     POSTINGS = "postings"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
+class Ceiling(NamedTuple):
     """The most a stage may do: items looked at, seconds spent, tokens emitted, rounds gone. 0 does no work."""
 
     items: int
@@ -33,14 +32,4 @@ class Ceiling:
             seconds=self.seconds if seconds is None else seconds,
             tokens=self.tokens,
             rounds=self.rounds,
-        )
-
-    def lowered_to(self, other: Ceiling) -> Ceiling:
-        """The lower of two ceilings, limit by limit; `tokens=None` means no limit of that kind."""
-        tokens = [each for each in (self.tokens, other.tokens) if each is not None]
-        return Ceiling(
-            items=min(self.items, other.items),
-            seconds=min(self.seconds, other.seconds),
-            tokens=min(tokens) if tokens else None,
-            rounds=min(self.rounds, other.rounds),
         )
