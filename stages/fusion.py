@@ -92,31 +92,36 @@ def compared(hits: Sequence[Hit], first: Sequence[Hit], covered: Mapping[int, fl
 
     `covered` is the part of the question's words that each passage which words found holds, by the passage's key.
     """
-    best: dict[tuple[Lane, Source], float] = {}
-    fullest: dict[Source, float] = {}
-    source_of: dict[int, Source] = {}
+    found = _grouped(hits)
+    of_first = found if len(first) == len(hits) else _grouped(first)
+    best = {mark: max(hit.strength for hit in group) for mark, group in found.items()}
+    trust: dict[Source, float] = {}
+    beside: dict[int, float] = {}
+    for (lane, source), group in found.items():
+        if lane is Lane.LEXICAL:
+            keys = [hit.outline.key for hit in group]
+            if fullest := max(covered[key] for key in keys):
+                beside.update((key, covered[key] / fullest) for key in keys)
+            worded, meant = of_first.get((lane, source), ()), of_first.get((Lane.SEMANTIC, source), ())
+            trust[source] = together.trust(*_known(worded, meant, best[lane, source], together.place))
+    return Compared(best=best, trust=trust, covered=beside)
+
+
+def _grouped(hits: Sequence[Hit]) -> dict[tuple[Lane, Source], list[Hit]]:
+    groups: dict[tuple[Lane, Source], list[Hit]] = {}
     for hit in hits:
-        source, key = hit.outline.passage.memory.source, hit.outline.key
-        best[hit.lane, source] = max(hit.strength, best.get((hit.lane, source), hit.strength))
-        if hit.lane is Lane.LEXICAL:
-            source_of[key] = source
-            fullest[source] = max(covered[key], fullest.get(source, 0.0))
-    return Compared(
-        best=best,
-        trust={source: together.trust(*_known(first, source, best[Lane.LEXICAL, source], together.place)) for source in fullest},
-        covered={key: covered[key] / fullest[source] if fullest[source] else 1.0 for key, source in source_of.items()},
-    )
+        groups.setdefault((hit.lane, hit.outline.passage.memory.source), []).append(hit)
+    return groups
 
 
-def _known(hits: Sequence[Hit], source: Source, best: float, place: int) -> tuple[float, float]:
+def _known(worded: Sequence[Hit], meant: Sequence[Hit], best: float, place: int) -> tuple[float, float]:
     """What is left of words' best at the last of their first places, and how strong on the average words find the model's first ones."""
-    own = [hit for hit in hits if hit.outline.passage.memory.source is source]
-    worded = {hit.outline.key: hit.strength for hit in own if hit.lane is Lane.LEXICAL}
-    last = min((hit.strength for hit in own if hit.lane is Lane.LEXICAL and hit.place < place), default=best)
-    favourites = dict.fromkeys(hit.outline.key for hit in own if hit.lane is Lane.SEMANTIC and hit.place < place)
+    favourites = dict.fromkeys(hit.outline.key for hit in meant if hit.place < place)
     if best <= 0 or not favourites:
         return 1.0, 1.0
-    return last / best, sum(worded.get(key, 0.0) for key in favourites) / len(favourites) / best
+    last = min((hit.strength for hit in worded if hit.place < place), default=best)
+    strengths = {hit.outline.key: hit.strength for hit in worded}
+    return last / best, sum(strengths.get(key, 0.0) for key in favourites) / len(favourites) / best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,10 +19,12 @@ from remit.pipeline import Principal, open_engine
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.config import load
 from remit.pipeline.embedding.local import LocalHash
+from remit.pipeline.evaluation.measures import interval
 from remit.pipeline.faces.wire import item_from, request_from
 
 SETS = ("locomo", "cranfield", "cacm", "cisi", "npl")
 LIMIT = 20
+RESAMPLES = 1000
 HALVES = ("decide", "report")
 
 Rows = list[dict[str, Any]]
@@ -40,13 +42,14 @@ BM25 fused by reciprocal ranks with equal weights with the hash and with MiniLM.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """A way to ask: the configuration laid over the shipped one, which of the figures measured before it stands beside, and the lane
-    that a card must have been found by, where one lane is looked at alone."""
+    """A way to ask: the configuration laid over the shipped one, which of the figures measured before it stands beside, the lane that a
+    card must have been found by, where one lane is looked at alone, and the ways that ask one lane each of what is fused here."""
 
     name: str
     beside: int
     config: Mapping[str, Any] = field(default_factory=dict)
     lane: str | None = None
+    fuses: tuple[str, ...] = ()
 
 
 NOTHING = {"embedding": {"provider": "none"}}
@@ -54,12 +57,14 @@ MODEL = {"embedding": {"provider": "minilm"}}
 ALONE = {"recall": {"turns": {"anchors": 0}}}
 """Every turn of a conversation by itself: the plain recall that the time is compared with."""
 
+HASH = "hash, all compared"
+
 MODES = (
     Mode(name="words, each turn alone", beside=0, config={**NOTHING, **ALONE}),
     Mode(name="words", beside=0, config=NOTHING),
     Mode(name="MiniLM", beside=2, config={**MODEL, "recall": {"fusion": {"weights": {"lexical": 0.0, "local": 0.0}}}}, lane="semantic"),
-    Mode(name="words and hash", beside=3, config={"embedding": {"provider": "local"}}),
-    Mode(name="words, hash and MiniLM", beside=4, config=MODEL),
+    Mode(name="words and hash", beside=3, config={"embedding": {"provider": "local"}}, fuses=("words", HASH)),
+    Mode(name="words, hash and MiniLM", beside=4, config=MODEL, fuses=("words", HASH, "MiniLM")),
 )
 
 
@@ -84,9 +89,9 @@ async def taken_in(collection: Path, store: str, config: Mapping[str, Any] | Non
     return {"rows": len(stored), "seconds": round(perf_counter() - started, 2)}
 
 
-async def measure(collection: Path, store: str, mode: Mode, half: str | None = None) -> dict[str, Any]:
+async def measure(collection: Path, store: str, mode: Mode, half: str | None = None) -> Figures:
     """Asks every judged question of a collection that was taken in, or of one half of them, in one way."""
-    figures = _Figures()
+    figures = Figures()
     async with open_engine(store, config=mode.config) as engine:
         for case in cases_of(collection):
             if half is not None and case["half"] != half:
@@ -98,13 +103,13 @@ async def measure(collection: Path, store: str, mode: Mode, half: str | None = N
             seconds = perf_counter() - began
             found = [f"{card['source']}:{card['id']}" for card in answer.data if mode.lane is None or mode.lane in card["ranks"]]
             figures.add(found, set(case["relevant"]), seconds)
-    return figures.told()
+    return figures
 
 
-async def measured_by_hash(collection: Path, half: str | None = None) -> dict[str, Any]:
+async def measured_by_hash(collection: Path, half: str | None = None) -> Figures:
     """The hash alone, every text compared: whole texts, and nothing that words would forbid it."""
     hashed = LocalHash(Analyser(load().analysis.language))
-    figures = _Figures()
+    figures = Figures()
     of_scope: dict[str, tuple[list[str], NDArray[np.float32]]] = {}
     memories = sorted(memories_of(collection), key=lambda each: each["scope"])
     for scope, rows in groupby(memories, key=lambda each: str(each["scope"])):
@@ -116,30 +121,39 @@ async def measured_by_hash(collection: Path, half: str | None = None) -> dict[st
             began = perf_counter()
             nearest = np.argsort(-(vectors @ hashed.vector_of(case["query"])), kind="stable")[:LIMIT]
             figures.add([names[place] for place in nearest], set(case["relevant"]), perf_counter() - began)
-    return figures.told()
+    return figures
 
 
-class _Figures:
+class Figures:
+    """What each question gave, in their order."""
+
     def __init__(self) -> None:
-        self._recall: list[float] = []
-        self._gain: list[float] = []
+        self.of: dict[str, list[float]] = {"recall@20": [], "nDCG@10": []}
         self._cards: list[int] = []
         self._seconds: list[float] = []
 
     def add(self, found: Sequence[str], relevant: set[str], seconds: float) -> None:
-        self._recall.append(recalled(found, relevant, LIMIT))
-        self._gain.append(gain(found, relevant, 10))
+        self.of["recall@20"].append(recalled(found, relevant, LIMIT))
+        self.of["nDCG@10"].append(gain(found, relevant, 10))
         self._cards.append(len(found))
         self._seconds.append(seconds)
 
     def told(self) -> dict[str, Any]:
         return {
-            "questions": len(self._recall),
-            "recall@20": round(mean(self._recall), 3),
-            "nDCG@10": round(mean(self._gain), 3),
+            "questions": len(self._cards),
+            **{measure: round(mean(values), 3) for measure, values in self.of.items()},
             "cards": round(mean(self._cards), 1),
             "p50 ms": round(median(self._seconds) * 1000, 1),
         }
+
+    def beyond(self, lanes: Sequence[Figures]) -> dict[str, str]:
+        """How much more this gave than the best of its lanes, question by question, with the interval of the mean."""
+        told = {}
+        for measure, values in self.of.items():
+            best = max((lane.of[measure] for lane in lanes), key=mean)
+            low, high = interval([mine - its for mine, its in zip(values, best, strict=True)], resamples=RESAMPLES, seed=0)
+            told[f"{measure} beyond best"] = f"{mean(values) - mean(best):+.3f} [{low:+.3f}, {high:+.3f}]"
+        return told
 
 
 async def quality(data: Path, folder: Path, names: Sequence[str] = SETS) -> Rows:
@@ -151,11 +165,12 @@ async def quality(data: Path, folder: Path, names: Sequence[str] = SETS) -> Rows
             file.unlink(missing_ok=True)
         await taken_in(data / name, f"sqlite:{store}")
         for half in HALVES:
-            by_hash = await measured_by_hash(data / name, half)
-            rows.append({"name": f"{name}, {half}: hash, all compared", **by_hash, "before": BEFORE[name][1]})
+            of = {HASH: await measured_by_hash(data / name, half)}
+            rows.append({"name": f"{name}, {half}: {HASH}", **of[HASH].told(), "before": BEFORE[name][1]})
             for mode in MODES:
-                figures = await measure(data / name, f"sqlite:{store}", mode, half)
-                rows.append({"name": f"{name}, {half}: {mode.name}", **figures, "before": BEFORE[name][mode.beside]})
+                figures = of[mode.name] = await measure(data / name, f"sqlite:{store}", mode, half)
+                beyond = figures.beyond([of[lane] for lane in mode.fuses]) if mode.fuses else {}
+                rows.append({"name": f"{name}, {half}: {mode.name}", **figures.told(), "before": BEFORE[name][mode.beside], **beyond})
     return rows
 
 
