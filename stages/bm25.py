@@ -35,8 +35,7 @@ class Words:
     most_words: Annotated[int, Ge(1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(NamedTuple):
     """One word of the question with what it counts: in the score, in the information asked for, and among the words asked for.
 
     `looked_up` is what it stands for in the index: itself, its near words, or another name as a whole. `held` is what a passage

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,7 @@ from remit.stages.terms import Term, Terms, words_of
 SOURCES = tuple(Source)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposed:
+class Proposed(NamedTuple):
     """What one lane and route proposes of one source: parallel arrays of keys and strengths, in no order yet.
 
     `seen` is how many passages the lane looked at for it; what it did not propose is in `rejected`.
@@ -93,7 +92,7 @@ def lexical(terms: Terms, found: Found, near: Mapping[str, Sequence[str]], rules
     """BM25 scores and shares of information of every passage that holds a word of the question."""
     words = weighed(terms, found.postings, near, found.passages, rules)
     if terms.idle:
-        words = [replace(word, asked=1.0) for word in words]
+        words = [word._replace(asked=1.0) for word in words]
     return scored(words, found.postings, passages=found.passages, total_words=found.words, rules=rules, idle=terms.idle)
 
 
@@ -202,13 +201,13 @@ def hits_of(proposal: Proposed, outlines: Mapping[int, Outline], most: int, take
 
     Places go on after the `taken` ones that earlier rounds proposed.
     """
+    if not proposal.keys.size:
+        return []
     places = [
         (-strength, outline.passage, outline)
         for key, strength in zip(proposal.keys.tolist(), proposal.strengths.tolist(), strict=True)
         if (outline := outlines.get(key)) is not None
     ]
     places.sort(key=itemgetter(0, 1))
-    return [
-        Hit(outline=outline, lane=proposal.lane, route=proposal.route, place=place, strength=-weakness)
-        for place, (weakness, _, outline) in enumerate(places[:most], start=taken)
-    ]
+    lane, route = proposal.lane, proposal.route
+    return [Hit(outline, lane, route, place, -weakness) for place, (weakness, _, outline) in enumerate(places[:most], start=taken)]
