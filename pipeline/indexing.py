@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -21,6 +23,9 @@ INLINE_CHARACTERS = 4_000
 
 BATCH = 64
 """Chunks indexed in one go, so that a cancelled write is not waited for longer than some 50 ms."""
+
+Begun = tuple[Mapping[str, int], dict[str, Any]]
+"""The words that a passage is hashed by, and the passage without its vectors."""
 
 
 class Indexer:
@@ -41,11 +46,17 @@ class Indexer:
 
     async def entry(self, record: Record) -> Entry:
         """The record with its passages, none when a doc has no text; vectors of models are added by `remit.pipeline.vectors`."""
-        if len(record.text) + len(record.title) <= INLINE_CHARACTERS:
-            passages = self._passages(record, self._cut(record), 0)
-        else:
-            passages = await self._in_thread(record)
-        return Entry(record=record, passages=tuple(passages))
+        return (await self.entries([record]))[0]
+
+    async def entries(self, records: Sequence[Record]) -> list[Entry]:
+        """The same of several records, which takes less than one after the other."""
+        begun = {place: self._begun(each, self._cut(each), 0) for place, each in enumerate(records) if _short(each)}
+        made = iter(self._made([each for of_one in begun.values() for each in of_one]))
+        entries = []
+        for place, record in enumerate(records):
+            passages = islice(made, len(begun[place])) if place in begun else await self._in_thread(record)
+            entries.append(Entry(record=record, passages=tuple(passages)))
+        return entries
 
     async def _in_thread(self, record: Record) -> list[Passage]:
         cut = await anyio.to_thread.run_sync(self._cut, record, limiter=self._thread)
@@ -62,25 +73,38 @@ class Indexer:
         return [Chunk(0, len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")), text)]
 
     def _passages(self, record: Record, cut: Sequence[Chunk], first: int) -> list[Passage]:
+        return self._made(self._begun(record, cut, first))
+
+    def _begun(self, record: Record, cut: Sequence[Chunk], first: int) -> list[Begun]:
         aliases = {key: 1 for alias in record.aliases if (key := self._analyser.alias(alias))}
         about = stated_in(record.text) if first == 0 and record.id.source is Source.DOC else ""
-        return [self._passage(record.title, "" if ordinal else about, aliases, chunk, ordinal) for ordinal, chunk in enumerate(cut, first)]
+        return [self._read(record.title, "" if ordinal else about, aliases, chunk, ordinal) for ordinal, chunk in enumerate(cut, first)]
 
-    def _passage(self, title: str, about: str, aliases: Mapping[str, int], chunk: Chunk, ordinal: int) -> Passage:
+    def _read(self, title: str, about: str, aliases: Mapping[str, int], chunk: Chunk, ordinal: int) -> Begun:
         headings = [heading for heading in chunk.heading if heading != title]
         words, length = self._analyser.indexed("\n".join((chunk.text, title, *headings, about)))
-        vectors = {each.space: or_nothing(each.vector_of_words(words)) for each in self._hashes}
         plain = self._analyser.plain(f"{title}\n{chunk.text}" if title and ordinal == 0 else chunk.text)
-        return Passage(
-            ordinal=ordinal,
-            start=chunk.start,
-            end=chunk.end,
-            text=chunk.text,
-            words={**words, **aliases} if aliases else words,
-            length=length,
-            plain=" ".join(plain),
-            vectors=vectors,
-        )
+        return words, {
+            "ordinal": ordinal,
+            "start": chunk.start,
+            "end": chunk.end,
+            "text": chunk.text,
+            "words": {**words, **aliases} if aliases else words,
+            "length": length,
+            "plain": " ".join(plain),
+        }
+
+    def _made(self, begun: Sequence[Begun]) -> list[Passage]:
+        """Passages with the hashes of their words, which are made all at once."""
+        hashed = [(each.space, each.vectors_of_words([words for words, _ in begun])) for each in self._hashes if begun]
+        return [
+            Passage(**passage, vectors={space: or_nothing(vectors[place]) for space, vectors in hashed})
+            for place, (_, passage) in enumerate(begun)
+        ]
+
+
+def _short(record: Record) -> bool:
+    return len(record.text) + len(record.title) <= INLINE_CHARACTERS
 
 
 def _counting(counter: TokenCounter) -> Count:

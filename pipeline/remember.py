@@ -25,7 +25,7 @@ from remit.stages.evidence import Origin
 __all__ = ["Receipt", "Refusal", "Written", "remember_stream"]
 
 TURN = 16
-"""Items prepared before others have their turn."""
+"""Items prepared together, before others have their turn."""
 
 Complete = Callable[[Sequence[Entry]], Awaitable[Vectored]]
 """Adds the vectors of models to a batch of entries of one org."""
@@ -38,9 +38,9 @@ Asking = Callable[[], Awaitable[Grants]]
 
 
 class Indexes(Protocol):
-    """Gives a record the passages, words and vectors it is found by."""
+    """Gives records the passages, words and vectors they are found by."""
 
-    async def entry(self, record: Record) -> Entry: ...
+    async def entries(self, records: Sequence[Record]) -> Sequence[Entry]: ...
 
 
 class Writes(Protocol):
@@ -51,9 +51,12 @@ class Writes(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """An item on its way into the store, or the receipt of its refusal. `seen` is its origin as it was looked at for this write."""
+    """An item on its way into the store, checked and then indexed, or the receipt of its refusal.
 
-    outcome: Entry | Receipt
+    `seen` is its origin as it was looked at for this write.
+    """
+
+    outcome: Record | Entry | Receipt
     note: str = ""
     characters: int = 0
     seen: Origin | None = None
@@ -94,9 +97,9 @@ async def remember_stream(
         completed = await _completed(batch, complete)
         return await writes(completed, access if granted is None else access_to_write(await granted(), now))
 
-    preparing = partial(_prepared, grants=grants, access=access, indexer=indexer, config=config, now=now, resolve=resolve)
+    checking = partial(_checked, grants=grants, access=access, config=config, now=now, resolve=resolve)
     awaited = isinstance(items, AsyncIterable)
-    async with aclosing(_batches(items, preparing, config.remember)) as batches:
+    async with aclosing(_batches(items, checking, indexer, config.remember)) as batches:
         batch = await anext(batches, None)
         while batch is not None:
             following: Batch | Exception | None
@@ -113,20 +116,26 @@ async def remember_stream(
 
 
 async def _batches(
-    items: Iterable[Item] | AsyncIterable[Item], preparing: Callable[[Any], Awaitable[Prepared]], settings: Remember
+    items: Iterable[Item] | AsyncIterable[Item], checking: Callable[[Any], Awaitable[Prepared]], indexer: Indexes, settings: Remember
 ) -> AsyncGenerator[Batch, None]:
     """The items, prepared, as many together as are written together."""
     batch: list[Prepared] = []
+    turn: list[Prepared] = []
     characters = 0
     async with aclosing(_each(items)) as coming:
         async for item in coming:
-            batch.append(await preparing(item))
-            characters += batch[-1].characters
-            if len(batch) % TURN == 0:
+            turn.append(await checking(item))
+            characters += turn[-1].characters
+            full = len(batch) + len(turn) >= settings.batch_items or characters >= settings.batch_characters
+            if full or len(turn) == TURN:
+                batch += await _indexed(turn, indexer)
+                turn = []
                 await anyio.lowlevel.checkpoint()
-            if len(batch) >= settings.batch_items or characters >= settings.batch_characters:
+            if full:
                 yield Batch(batch)
                 batch, characters = [], 0
+    if turn:
+        batch += await _indexed(turn, indexer)
     if batch:
         yield Batch(batch, last=True)
 
@@ -164,9 +173,13 @@ async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[I
             yield item
 
 
-async def _prepared(
-    item: Any, *, grants: Grants, access: Access, indexer: Indexes, config: Config, now: datetime, resolve: Resolve | None
-) -> Prepared:
+async def _indexed(turn: Sequence[Prepared], indexer: Indexes) -> list[Prepared]:
+    """The same with all that they are found by, which is made together."""
+    entries = iter(await indexer.entries([each.outcome for each in turn if isinstance(each.outcome, Record)]))
+    return [Prepared(outcome=next(entries), note=each.note, seen=each.seen) if isinstance(each.outcome, Record) else each for each in turn]
+
+
+async def _checked(item: Any, *, grants: Grants, access: Access, config: Config, now: datetime, resolve: Resolve | None) -> Prepared:
     if not isinstance(item, Item):
         return _refused("", Refusal.INVALID, "item: must be a Fact, a Session or a Doc")
     try:
@@ -184,7 +197,7 @@ async def _prepared(
             # Stated again with its hash, because the digest must tell this version of the file from the next.
             record = record_of(replace(item, origin=found), grants, config, now)
     note = ", ".join([f"{field}: characters that cannot be stored were removed" for field in repaired(item)])
-    return Prepared(outcome=await indexer.entry(record), note=note, characters=len(record.text), seen=seen)
+    return Prepared(outcome=record, note=note, characters=len(record.text), seen=seen)
 
 
 def _out_of_reach(record: Record, access: Access) -> str | None:

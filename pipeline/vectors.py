@@ -103,7 +103,7 @@ class Later:
 
     async def _indexed(self, names: Collection[MemoryId], access: Access) -> dict[tuple[MemoryId, int], Passage]:
         wholes = await self._store.wholes(sorted(names), access)
-        entries = [await self._indexer.entry(whole.entry.record) for whole in wholes.values()]
+        entries = await self._indexer.entries([whole.entry.record for whole in wholes.values()])
         return {(entry.record.id, passage.ordinal): passage for entry in entries for passage in entry.passages}
 
 

@@ -60,12 +60,21 @@ class LocalHash:
         content = self._analyser.subject(words)
         if not content:
             return np.zeros(DIMENSIONS, np.float32)
-        sums = _sums_of_few(content) if len(content) <= FEW else _sums_of_many(content)
+        sums = _sums_of_few(content) if len(content) <= FEW else _sums([content])[0]
         length = np.sqrt(np.float64(sums @ sums))
         return (sums / length if length else sums).astype(np.float32)
 
+    def vectors_of_words(self, texts: Sequence[Mapping[str, int]]) -> NDArray[np.float32]:
+        """The same of several texts, float32 of shape (len(texts), 128)."""
+        if len(texts) == 1:
+            return self.vector_of_words(texts[0]).reshape(1, DIMENSIONS)
+        sums = _sums([self._analyser.subject(words) for words in texts])
+        lengths: NDArray[np.float64] = np.sqrt((sums * sums).sum(axis=1).astype(np.float64))
+        lengths[lengths == 0] = 1.0
+        return (sums / lengths[:, None]).astype(np.float32)
+
     def _all(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.array([self.vector_of(text) for text in texts])
+        return self.vectors_of_words([self._analyser.indexed(text)[0] for text in texts])
 
 
 def similarity(one: ArrayLike, other: ArrayLike) -> float:
@@ -89,12 +98,14 @@ def _sums_of_few(words: Mapping[str, int]) -> NDArray[np.int64]:
     return np.array(sums, np.int64)
 
 
-def _sums_of_many(words: Mapping[str, int]) -> NDArray[np.int64]:
-    """The same, all words at once."""
-    hashed = np.frombuffer(b"".join(map(_bins, words)), np.uint8).astype(np.int64).reshape(-1, BINS_A_WORD)
-    steps = np.array([_steps(count) for count in words.values()], np.int64)
-    signed = (1 - 2 * (hashed >> 7)) * steps[:, None]
-    return np.bincount((hashed & 127).ravel(), signed.ravel(), DIMENSIONS).astype(np.int64)  # whole numbers, so exact in float64
+def _sums(texts: Sequence[Mapping[str, int]]) -> NDArray[np.int64]:
+    """The same of each text, all words at once."""
+    hashed = np.frombuffer(b"".join([_bins(word) for words in texts for word in words]), np.uint8).astype(np.int64)
+    steps = np.array([_steps(count) for words in texts for count in words.values()], np.int64)
+    firsts = np.repeat(np.arange(len(texts)) * DIMENSIONS, [len(words) * BINS_A_WORD for words in texts])
+    signed = (1 - 2 * (hashed >> 7)) * np.repeat(steps, BINS_A_WORD)
+    sums = np.bincount(firsts + (hashed & 127), signed, len(texts) * DIMENSIONS)  # whole numbers, so exact in float64
+    return sums.astype(np.int64).reshape(len(texts), DIMENSIONS)
 
 
 @lru_cache(CACHED_WORDS)

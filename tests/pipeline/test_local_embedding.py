@@ -95,7 +95,9 @@ def test_few_words_or_many_fill_the_bins_that_their_hashes_name(words: dict[str,
             bins[byte % 128] += round((1 + log(count)) * 1024) * (-1 if byte >= 128 else 1)
     length = sqrt(sum(each * each for each in bins)) or 1.0
 
-    assert LOCAL.vector_of_words(words).tobytes() == np.array([each / length for each in bins], np.float32).tobytes()
+    made = np.array([each / length for each in bins], np.float32).tobytes()
+    assert LOCAL.vector_of_words(words).tobytes() == made
+    assert LOCAL.vectors_of_words([{"deploy": 2}, words, {}])[1].tobytes() == made
 
 
 @given(st.permutations(["deploy", "crash", "worker", "queue", "deploy", "売上", "v1.2"]))

@@ -23,8 +23,8 @@ ADA = Grants(actor="ada", org="acme", scopes=frozenset({"project:alpha"}))
 
 
 class Indexes:
-    async def entry(self, record: Record) -> Entry:
-        return Entry(record=record, passages=())
+    async def entries(self, records: Sequence[Record]) -> list[Entry]:
+        return [Entry(record=record, passages=()) for record in records]
 
 
 class Shelves:
