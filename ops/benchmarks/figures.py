@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from os import cpu_count
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
+
+A = TypeVar("A")
 
 
 def percentile(values: Sequence[float], which: int) -> float:
@@ -24,6 +27,21 @@ def ratio(values: Sequence[float], beside: Sequence[float], which: int) -> float
 def row(name: str, seconds: Sequence[float]) -> dict[str, Any]:
     """One line of a table: p50 and p95 in milliseconds."""
     return {"name": name, "p50": round(percentile(seconds, 50) * 1000, 3), "p95": round(percentile(seconds, 95) * 1000, 3)}
+
+
+async def in_turn(asked: Sequence[A], *ways: Callable[[A], Awaitable[Any]]) -> list[list[float]]:
+    """Seconds of each question, asked of every way in turn."""
+    times: list[list[float]] = [[] for _ in ways]
+    for question in asked:
+        for way, taken in zip(ways, times, strict=True):
+            began = perf_counter()
+            await way(question)
+            taken.append(perf_counter() - began)
+    return times
+
+
+def spread(values: Sequence[float]) -> str:
+    return f"{min(values):.2f}-{max(values):.2f}"
 
 
 def machine() -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 from corpus import questions
-from figures import WHOLE, percentile, ratio, row
+from figures import WHOLE, in_turn, percentile, ratio, row, spread
 from postgres_by_hand import LIMIT, everybody, versions
 from postgres_curves import as_foreign_rows_grow, as_own_rows_grow
 from postgres_made import LANES, embedders, made, serving
@@ -52,8 +52,9 @@ async def _measured(dsn: str, dimensions: int) -> Rows:
     warming, asked = asked[: WARMING * IN_FLIGHT], asked[WARMING * IN_FLIGHT :]
     async with open_engine(dsn, **embedders(dimensions)) as engine, everybody(dsn, orgs, dimensions) as hands:
         whole, by_hand = _recalls(engine), lambda org, question: hands[org].recall(question)
-        await _in_turn(warming, whole, by_hand)
-        runs = [await _in_turn(asked, whole, by_hand) for _ in range(TIMES)]
+        ways = [lambda each, way=way: way(*each) for way in (whole, by_hand)]
+        await in_turn(warming, *ways)
+        runs = [await in_turn(asked, *ways) for _ in range(TIMES)]
         stages = await _stages(engine, asked)
         plans = _plans(await engine.store.plans(), LANES[dimensions])
         crowds = [(await _rate(asked, whole), await _rate(asked, by_hand)) for _ in range(TIMES)]
@@ -65,17 +66,6 @@ def _recalls(engine: Engine) -> Ask:
         return await engine.recall(Request(query=question, limit=LIMIT), Principal(actor="bench", org=org, scopes=()))
 
     return recall
-
-
-async def _in_turn(asked: Sequence[tuple[str, str]], *ways: Ask) -> list[list[float]]:
-    """Seconds of each question, asked of every way in turn."""
-    times: list[list[float]] = [[] for _ in ways]
-    for org, question in asked:
-        for way, taken in zip(ways, times, strict=True):
-            began = perf_counter()
-            await way(org, question)
-            taken.append(perf_counter() - began)
-    return times
 
 
 async def _rate(asked: Sequence[tuple[str, str]], ask: Ask) -> float:
@@ -112,7 +102,7 @@ def _of_one(runs: Sequence[Sequence[Sequence[float]]]) -> Rows:
     return [
         row("whole recall", whole),
         row("hand-written SQL", by_hand),
-        {"name": "whole / by hand", **ratios, "target": "1.5", "spread": _spread([ratio(*run, 50) for run in runs])},
+        {"name": "whole / by hand", **ratios, "target": "1.5", "spread": spread([ratio(*run, 50) for run in runs])},
     ]
 
 
@@ -121,12 +111,8 @@ def _of_many(crowds: Sequence[tuple[float, float]]) -> Rows:
     return [
         {"name": f"{IN_FLIGHT} clients, a second: whole", "p50": round(percentile([whole for whole, _ in crowds], 50))},
         {"name": f"{IN_FLIGHT} clients, a second: by hand", "p50": round(percentile([by_hand for _, by_hand in crowds], 50))},
-        {"name": "throughput, whole / by hand", "p50": round(percentile(rates, 50), 2), "target": "0.6", "spread": _spread(rates)},
+        {"name": "throughput, whole / by hand", "p50": round(percentile(rates, 50), 2), "target": "0.6", "spread": spread(rates)},
     ]
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{min(values):.2f}-{max(values):.2f}"
 
 
 def _plans(found: Sequence[Plan], lane: Lane) -> Rows:

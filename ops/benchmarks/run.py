@@ -22,13 +22,13 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from postgres_recall import against_hand_written_sql, curves
 from profiling import profiles
 from quality import quality
-from sqlite_recall import against_bare_sql, against_foreign_rows
+from sqlite_recall import against_foreign_rows, against_sql_by_hand
 from writing import against_bare_writes
 
 Rows = list[dict[str, Any]]
 
 BENCHMARKS: dict[str, tuple[str, Callable[[Path], Awaitable[Rows]]]] = {
-    "recall": ("A whole recall on SQLite, ms (500 own of 100,000 rows, 200 orgs, limit 20, spans on)", against_bare_sql),
+    "recall": ("A whole recall on SQLite, ms (500 own of 100,000 rows, 200 orgs, limit 20, spans on)", against_sql_by_hand),
     "postgres": (
         "A whole recall on Postgres, ms (500 own of 100,000 rows, 200 orgs, limit 20, row security, spans on)",
         against_hand_written_sql,
