@@ -54,18 +54,15 @@ class ModelCounter:
         return _encoding(self.name).adds_up
 
     def tokens_in(self, text: str) -> int:
-        encoding = _encoding(self.name)
-        try:
-            return encoding.count(text)
-        except TypeError:
-            return encoding.count(text.encode("utf-8", "replace").decode())
+        return _counted(_encoding(self.name), text)
 
     async def count(self, text: str) -> int:
         tokens = self.at_once(text)
         return await anyio.to_thread.run_sync(self.tokens_in, text, abandon_on_cancel=True) if tokens is None else tokens
 
     def at_once(self, text: str) -> int | None:
-        return self.tokens_in(text) if len(text) <= _encoding(self.name).inline else None
+        encoding = _encoding(self.name)
+        return _counted(encoding, text) if len(text) <= encoding.inline else None
 
     def at_least(self, text: str) -> int:
         longest = _encoding(self.name).longest
@@ -130,11 +127,9 @@ class _Bundled:
     adds_up = True
 
     def __init__(self, name: str) -> None:
-        self._encoding = quicktok.get_encoding(ENCODINGS[name])
-        self.longest = max(map(len, self._encoding.token_byte_values()))  # bytes, of which a character has one or more
-
-    def count(self, text: str) -> int:
-        return int(self._encoding.count(text))
+        encoding = quicktok.get_encoding(ENCODINGS[name])
+        self.count: Callable[[str], int] = encoding.count
+        self.longest = max(map(len, encoding.token_byte_values()))  # bytes, of which a character has one or more
 
 
 class _FromFile:
@@ -161,6 +156,13 @@ class _FromFile:
         # Of one text, because only the counting of several lets other threads run.
         (encoded,) = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)
         return len(encoded)
+
+
+def _counted(encoding: _Encoding, text: str) -> int:
+    try:
+        return encoding.count(text)
+    except TypeError:
+        return encoding.count(text.encode("utf-8", "replace").decode())
 
 
 @lru_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import anyio
 
@@ -37,8 +38,7 @@ class Room:
         return max(0, self.tokens - self.instructions - self.tools - self.reserve)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class Dropped(NamedTuple):
     """A memory that is not in the context, and why; `repeats` names the packed one that says the same."""
 
     id: MemoryId
