@@ -128,7 +128,7 @@ class Answering:
 
     async def _recalled(self, plan: Plan, principal: Principal | None, trail: Trail) -> tuple[Access | None, Recalled]:
         """The recall inside the access that is granted now. Without an answer from the authority, nothing is asked."""
-        until = anyio.current_time() + plan.deadline_seconds
+        until = self.kit.time() + plan.deadline_seconds
         grants = await self._granted(principal, within=plan.deadline_seconds)
         if grants is None:
             return None, Recalled.stopped(fault(None, Code.AUTHORITY))

@@ -46,7 +46,7 @@ MOMENT = 0.002
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kit:
-    """What an engine lends to each of its recalls."""
+    """What an engine lends to each of its recalls. `clock` says when it is for the world, `time` for the event loop, in seconds."""
 
     config: Config
     finder: Finder
@@ -58,6 +58,7 @@ class Kit:
     analyser: Analyser
     crews: Crews
     clock: Callable[[], datetime]
+    time: Callable[[], float]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,8 +95,8 @@ class Interrupted(Exception):
 
 
 async def recall(plan: Plan, access: Access, kit: Kit, trail: Trail, until: float) -> Recalled:
-    """Answers a plan inside an access, `until` a moment on the clock of the event loop. Never raises for what is merely so: a fault is kept
-    beside what was found before it."""
+    """Answers a plan inside an access, until a moment of `kit.time`. Never raises for what is merely so: a fault is kept beside what was
+    found before it."""
     await anyio.lowlevel.checkpoint_if_cancelled()
     steps = _Steps(plan, access, kit, trail, until)
     page = _page(plan.question.limit, plan.question.sources, kit.config.recall.lane_share)
@@ -139,7 +140,7 @@ class _Steps:
 
     def __init__(self, plan: Plan, access: Access, kit: Kit, trail: Trail, until: float) -> None:
         self.plan, self.access, self.kit, self.trail = plan, access, kit, trail
-        self.turned, self.until = anyio.current_time(), until
+        self.turned, self.until = kit.time(), until
         words = kit.config.recall.words
         self.terms = kit.analyser.asked(
             plan.question.query, alias_longest=words.alias_longest, most_words=words.most_words, part_weight=words.part_weight
@@ -244,9 +245,9 @@ class _Steps:
         reranker = None if recalled.ranked else self.kit.rerankers.of(self.access.org)
         if reranker is None:
             return await rank(candidates, rules=self._rules(candidates, recalled), ceiling=ceiling)
-        until = anyio.current_time() + ceiling.seconds
+        until = self.kit.time() + ceiling.seconds
         ranked = await rank(candidates, rules=self._rules(candidates, recalled), ceiling=ceiling)
-        seconds = min(self.kit.config.reranking.seconds, until - anyio.current_time())
+        seconds = min(self.kit.config.reranking.seconds, until - self.kit.time())
         return await rerank(
             ranked,
             question=self.plan.question.query,
@@ -288,12 +289,12 @@ class _Steps:
 
         Others have their turn before it, however many candidates go from one stage to the next, but not after a moment's work.
         """
-        now = anyio.current_time()
+        now = self.kit.time()
         try:
             async with self.kit.crews.at(stage, within=max(0.0, self.until - now)) as waited:
                 if waited or now - self.turned >= MOMENT:
                     await anyio.lowlevel.checkpoint()
-                    self.turned = now = anyio.current_time()
+                    self.turned = now = self.kit.time()
                 ceiling = self.plan.ceilings[stage]
                 of_stage = ceiling.seconds - self.trail.reports[stage].seconds  # earlier rounds have spent the rest
                 ceiling = ceiling.having(items=items, seconds=max(0.0, min(of_stage, self.until - now)))
