@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from stories.world import ADA, NewStore, engine_at, ids
 
@@ -135,25 +136,26 @@ async def test_a_weak_lane_with_a_small_weight_settles_ties_and_overturns_nothin
 
 
 class Asked(Placed):
-    """The same of a question of two words."""
+    """The same of a question of three words."""
 
     def _at(self, text: str) -> NDArray[np.float32]:
-        return super()._at(QUERY if text == "marlin boat" else text)
+        return super()._at(QUERY if text == "marlin boat harbour" else text)
 
 
 async def test_where_words_know_the_answer_a_model_whose_favourites_hold_none_of_it_overturns_nothing(new_store: NewStore) -> None:
-    worded = [Fact(id=f"w{n}", text="marlin boat " + "pad " * n) for n in range(5)]
+    worded = [*(Fact(id=f"w{n}", text="marlin boat harbour " + "pad " * n) for n in range(5)), Fact(id="w5", text="marlin boat")]
     meant = [Fact(id=f"v{n}", text=f"pad at{n}") for n in range(5)]
 
     async def found(spaces: Sequence[str]) -> list[tuple[str, dict[str, float]]]:
         together = {"spaces": spaces, "powers": {"semantic": 0.0, "lexical": 0.0}}
         config = {"recall": {**CONFIG["recall"], "fusion": {"together": together}}}
         async with engine_at(new_store(), *worded, *meant, config=config, embedder=Asked()) as engine:
-            answer = await engine.recall(Request(query="marlin boat", sources=("fact",)), ADA)
+            answer = await engine.recall(Request(query="marlin boat harbour", sources=("fact",)), ADA)
         return [(card.id, card.shares) for card in answer.data]
 
     assert [name for name, _ in await found([])][:4] == ["v0", "w0", "v1", "w1"]
     trusted = await found(["placed"])
-    assert [name for name, _ in trusted] == ["w0", "w1", "w2", "w3", "w4", "v0", "v1", "v2", "v3", "v4"]
+    assert [name for name, _ in trusted] == ["w0", "w1", "w2", "w3", "w4", "w5", "v0", "v1", "v2", "v3", "v4"]
     assert trusted[0][1] == {"lexical": 1.0}
-    assert trusted[5][1] == {"semantic": 0.1}
+    assert trusted[5][1] == {"lexical": pytest.approx((2 / 2.4) ** 0.25)}, "three known words ask for 2.4, and it holds two"
+    assert trusted[6][1] == {"semantic": 0.1}
