@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,8 +17,8 @@ from psycopg import sql
 from remit.pipeline.config import load
 from remit.pipeline.errors import StorageUnavailable, UnsafeStorage
 from remit.pipeline.storage.postgres import PostgresStore, open_postgres
-from remit.pipeline.storage.postgres.identity import BECOMING, NOBODY, Identity
-from remit.pipeline.storage.postgres.line import Answers
+from remit.pipeline.storage.postgres.identity import AT_ONCE, BECOMING, NOBODY, Identity
+from remit.pipeline.storage.postgres.line import Answers, Line
 from remit.pipeline.storage.postgres.rows import EVERY, SEPARATOR, scopes_setting, spelled, unspelled
 from remit.pipeline.storage.postgres.statements import Command, plain
 from remit.stages.access import Access
@@ -73,28 +73,50 @@ async def test_an_identity_that_is_none_sees_no_row_and_raises_nothing(store_dat
             connection.rollback()
 
 
-async def test_an_identity_that_does_not_reach_the_database_is_refused(store_database: str) -> None:
+def altered(line: Line, alter: Callable[[Command], Command]) -> None:
+    """Makes what is sent over a line reach the database as something else, as what loses settings on the way does."""
+    whole = line.exchange
+
+    async def losing(commands: Sequence[Command], *, until: float) -> Answers:
+        return await whole([alter(each) for each in commands], until=until)
+
+    line.exchange = losing  # type: ignore[method-assign]
+
+
+def set_up_with(command: Command, **values: str) -> Command:
+    """The statement that sets a transaction up at once, with other values; any other command as it is."""
+    given = dict(zip(command.statement.parameters, command.values, strict=True))
+    if command.statement.name != AT_ONCE:
+        return command
+    return command.statement.given({**given, **values})
+
+
+@pytest.mark.parametrize("lost", ["org", "scopes"])
+async def test_an_identity_that_does_not_reach_the_database_is_refused(store_database: str, lost: str) -> None:
     async with opened(store_database, connections=1) as store:
         await store.put([memory("one", "red")], EVERYTHING)
         (line,) = store._desk.pool._idle
-        line.literal = lambda text: "''"  # type: ignore[method-assign]  # what loses settings on the way
+        altered(line, lambda command: set_up_with(command, **{lost: ""}))
+        line.literal = lambda text: "''"  # type: ignore[method-assign]
         with pytest.raises(UnsafeStorage, match="did not reach"):
             await store.find(wanting("red"), EVERYTHING)
+        with pytest.raises(UnsafeStorage, match="did not reach"):
+            await store.put([memory("two", "red")], EVERYTHING)
 
 
 async def test_a_role_that_was_not_taken_on_is_refused(store_database: str) -> None:
     async with opened(store_database, connections=1) as store:
         await store.put([memory("one", "red")], EVERYTHING)
         (line,) = store._desk.pool._idle
-        whole = line.exchange
 
-        async def losing(commands: Sequence[Command], *, until: float) -> Answers:
-            kept = [plain("SELECT 1") if each.statement.sql.startswith(BECOMING) else each for each in commands]
-            return await whole(kept, until=until)
+        def as_another_connection(command: Command) -> Command:
+            return plain("SELECT 1") if command.statement.sql.startswith(BECOMING) else set_up_with(command, role="none")
 
-        line.exchange = losing  # type: ignore[method-assign]  # as a pooler that lends another connection in between
+        altered(line, as_another_connection)
         with pytest.raises(UnsafeStorage, match="did not reach"):
             await store.find(wanting("red"), EVERYTHING)
+        with pytest.raises(UnsafeStorage, match="did not reach"):
+            await store.put([memory("two", "red")], EVERYTHING)
 
 
 async def test_the_next_who_borrows_the_connection_finds_no_identity(store_database: str) -> None:

@@ -40,6 +40,7 @@ SETTINGS = load().postgres
 PART = "\x02"
 
 HOST = {
+    "set_up": "sets the transaction itself up",
     "who": "tells of the transaction itself",
     "hazards": "tells of roles and the catalogue",
     "changed_policies": "tells of policies",

@@ -18,6 +18,7 @@ from remit.pipeline.errors import RemitError, StorageUnavailable, UnsafeStorage
 from remit.pipeline.storage.operations import UNKNOWN, Operation
 from remit.pipeline.storage.postgres import failures
 from remit.pipeline.storage.postgres.identity import (
+    AT_ONCE,
     BECOMING,
     NAMED,
     NOBODY,
@@ -31,6 +32,7 @@ from remit.pipeline.storage.postgres.identity import (
     lock_of_grants,
     named,
     opening,
+    opening_at_once,
     paths,
     scopes_as,
 )
@@ -109,6 +111,11 @@ class Desk:
                 log.warning("lock_waited", **values)
 
 
+def _becomes(statement: Statement) -> bool:
+    """Whether the transaction becomes the restricted role by it."""
+    return statement.name == AT_ONCE or statement.sql.startswith(BECOMING)
+
+
 def _operation(application: str) -> str:
     """The operation in the name of an application, which anybody may have chosen."""
     name = application.removeprefix(NAMED)
@@ -174,7 +181,7 @@ class Transaction:
             self._look(name, result)
         if len(begun) < len(first) and answers.failure is None:
             raise StorageUnavailable(failures.LOST)
-        if answers.failure == REFUSED and any(command.statement.sql.startswith(BECOMING) for _, command in first[len(begun) :][:1]):
+        if answers.failure == REFUSED and any(_becomes(command.statement) for _, command in first[len(begun) :][:1]):
             raise StorageUnavailable(failures.NO_MEMBER)
         return answers
 
@@ -182,7 +189,7 @@ class Transaction:
         """The statements it begins with, each under the name of what its answer is looked at for, if anything."""
         desk = self._desk
         self._terms = Terms(role=None if self._host else desk.role, vectors_in=desk.means.schema)
-        seconds, now = self._until - anyio.current_time(), anyio.current_time()
+        now = anyio.current_time()
         looks = {"who": desk.command("who")}
         if not self._host and now - self._line.checked >= desk.settings.safety_seconds:
             self._looking_since = now
@@ -190,7 +197,10 @@ class Transaction:
             looks |= {name: desk.command(name) for name in ("changed_policies", "means")}
         # What looks for hazards must not find functions of strangers itself.
         terms = self._terms if "hazards" not in looks else replace(self._terms, vectors_in=None)
-        begin = opening(self._line, self._begin, self._identity, terms, max(0.001, seconds))
+        if self._begin == READING and terms.role is not None:
+            begin = opening_at_once(self._identity, terms, self._until - now, desk.sql[AT_ONCE])
+        else:
+            begin = opening(self._line, self._begin, self._identity, terms, self._until - now)
         begin += [named(self._operation)] if self._operation is not None else []
         after = [("", paths(self._terms))] if terms != self._terms else []
         return [*(("", each) for each in begin), *self._grants(), *looks.items(), *after]

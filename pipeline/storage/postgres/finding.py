@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 import numpy as np
+from numpy.typing import NDArray
 from psycopg.pq.abc import PGresult
 
 from remit.pipeline.storage.postgres import failures, nearest
 from remit.pipeline.storage.postgres.desk import Desk, Transaction
 from remit.pipeline.storage.postgres.identity import Identity
 from remit.pipeline.storage.postgres.line import ROLLBACK
+from remit.pipeline.storage.postgres.means import Means
 from remit.pipeline.storage.postgres.nearest import EXACT, Look
-from remit.pipeline.storage.postgres.rows import SOURCES, ids, micros, reach, spelled, word_key
+from remit.pipeline.storage.postgres.rows import SOURCES, ids, micros, outlines_of, spelled, word_key
 from remit.pipeline.storage.postgres.shelves import Remembered, Shelves, Standing
 from remit.pipeline.storage.postgres.statements import Command, plain
-from remit.pipeline.storage.postgres.wire import Keys, numbers_of
+from remit.pipeline.storage.postgres.wire import Keys, numbers_of, text, texts, triples_of
 from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN
 from remit.stages.access import Access
 from remit.stages.ceiling import Limit
-from remit.stages.evidence import Lane, Route
-from remit.stages.ports import Found, Neighbours, Postings, Wanted
+from remit.stages.evidence import Lane, Outline, Route
+from remit.stages.ports import Found, Neighbours, Postings, Probe, Wanted
 from remit.stages.report import Degradation, Reason
 from remit.stages.request import Source
 
@@ -35,10 +38,6 @@ _NOWHERE = Postings(_NO_KEYS, _NO_KEYS, _NO_KEYS, _NO_KEYS)
 
 class OutOfTime(Exception):
     """The search reached its time limit; what came before stands in its progress."""
-
-
-class MoreToAsk(Exception):
-    """The search was thought to be done with one round trip, which ended its transaction, and was not."""
 
 
 @dataclass(slots=True)
@@ -57,6 +56,7 @@ class Progress:
     routes: dict[Route, str] = field(default_factory=dict)
     degraded: list[Degradation] = field(default_factory=list)
     exhausted: Limit | None = None
+    outlines: Mapping[int, Outline] | None = None
 
     def found(self) -> Found:
         return Found(
@@ -72,6 +72,7 @@ class Progress:
             routes=self.routes,
             degraded=tuple(dict.fromkeys(self.degraded)),
             exhausted=self.exhausted,
+            outlines=self.outlines,
         )
 
 
@@ -89,30 +90,21 @@ async def find(desk: Desk, remembered: Remembered, wanted: Wanted, access: Acces
         progress.exhausted = Limit.SECONDS if progress.routes else None
         return progress.found()
     until = anyio.current_time() + wanted.seconds
-    try:
-        try:
-            await _searched(desk, remembered, wanted, access, progress, until, once=True)
-        except MoreToAsk:
-            progress = unfinished(wanted)
-            await _searched(desk, remembered, wanted, access, progress, until, once=False)
-    except OutOfTime:
-        progress.exhausted = Limit.SECONDS
-    return progress.found()
-
-
-async def _searched(
-    desk: Desk, remembered: Remembered, wanted: Wanted, access: Access, progress: Progress, until: float, *, once: bool
-) -> None:
     async with desk.reading(Identity.of(access), until=until) as transaction:
-        await _Search(desk, transaction, wanted, access, progress, until, once=once).run(remembered)
+        search = _Search(desk, transaction, wanted, access, progress, until)
+        try:
+            await search.run(remembered)
+        except OutOfTime:
+            progress.exhausted = Limit.SECONDS
+        else:
+            await search.foresee()
+    return progress.found()
 
 
 class _Search:
     """One search on its way; each step adds what it found to `progress`."""
 
-    def __init__(
-        self, desk: Desk, transaction: Transaction, wanted: Wanted, access: Access, progress: Progress, until: float, *, once: bool
-    ) -> None:
+    def __init__(self, desk: Desk, transaction: Transaction, wanted: Wanted, access: Access, progress: Progress, until: float) -> None:
         self._desk = desk
         self._until = until
         self._transaction = transaction
@@ -121,21 +113,23 @@ class _Search:
         self._progress = progress
         self._words = list(dict.fromkeys(wanted.words)) if wanted.postings > 0 else []
         self._filtered = not (wanted.filters.idle and not wanted.without)
-        self._values: dict[str, Any] = reach(access)
+        self._values: dict[str, Any] = {}
         self._shelves_of: Mapping[Source, bytes] = {}
         everything = access.granted is None and access.scopes is None and access.fact_scopes is None
         self._of_org = "_of_org" if everything and access.sources == frozenset(Source) else ""
         self._results: deque[PGresult] = deque()
-        self._once, self._over = once, False
+        self._of_many_dead: Sequence[str] = ()
+        self._given: dict[tuple[int, str], Mapping[str, bytes]] = {}
+        self._refused: tuple[Means | None, list[str | None]] = (None, [])
 
     async def run(self, remembered: Remembered) -> None:
-        standing, asked = await self._asked(remembered)
+        standing, asked, foreseen = await self._asked(remembered)
         self._progress.passages, self._progress.words, self._progress.turns = standing.passages, standing.words, standing.turns
         if self._filtered:
             eligible = np.sort(numbers_of(self._next().get_value(0, 0))) if self._possible else _NO_KEYS
             self._progress.eligible = self._values["eligible"] = eligible
         common = self._take_words()
-        wanted = self._looks(standing)
+        wanted = asked if foreseen else self._looks(standing)
         self._tell_what_is_compared(standing)
         ways, made = {look.way for look in wanted}, {look.way for look in asked}
         following = [look for look in wanted if look.way not in made]
@@ -145,44 +139,54 @@ class _Search:
                 following += self._take(look, result)
         if common:
             await self._without_common_words()
+        if self._of_many_dead:
+            await self._count_many_dead()
         followed, beside = await self._look_on(following)
         self._tell_how(wanted, followed, left=beside)
         if beside:
             self._tell_how(wanted, followed + beside, left=await self._look_exactly(beside))
 
-    async def _asked(self, remembered: Remembered) -> tuple[Standing, list[Look]]:
-        """Asks for everything at once, inside the shelves that were in reach the last time, and again when these are others now."""
-        shelves, guess = remembered.get(self._access) or (None, None)
+    async def foresee(self) -> None:
+        """Brings the outlines of what is likely to be asked for next, from the same moment. Out of time, what was found stands."""
+        if self._wanted.likely is None:
+            return
+        keys = self._wanted.likely(self._progress.found())
+        if not keys:
+            self._progress.outlines = {}
+            return
+        wanted = np.fromiter(keys, dtype=np.int64, count=len(keys))
+        await self._ask([self._command("outlines", keys=wanted), ROLLBACK])
+        with suppress(OutOfTime):
+            self._progress.outlines = outlines_of(self._next().get_value(0, 0))
+
+    async def _asked(self, remembered: Remembered) -> tuple[Standing, list[Look], bool]:
+        """Asks for everything at once, inside the shelves that were in reach the last time, and again when these are others now.
+
+        Gives what stands, the looks that were made, and whether these are all that what stands now calls for.
+        """
+        known = remembered.get(self._access)
+        self._values = {**known.reach, "now": micros(self._access.as_of)}
+        shelves, guess = known.shelves, known.standing
         if shelves is None or guess is None:
-            self._once = False
             await self._ask([self._reached()])
             shelves = Shelves.of(self._next().get_value(0, 0))
             guess = Standing.of(shelves, None)
         while True:
             self._values["shelves"], self._shelves_of = shelves.all, shelves.of_source
-            asked = [] if self._filtered else self._looks(guess)
-            self._once = self._once and self._done_at_once(guess, asked)
+            means, asked = self._desk.means, [] if self._filtered else self._looks(guess)
             looking = [command for look in asked for command in self._look(look)]
             await self._ask([self._reached(), self._command("in_their_time"), *self._filter(), *self._lookup(self._words), *looking])
             now = Shelves.of(self._next().get_value(0, 0), shelves)
             if now is shelves:
                 break
             shelves, guess = now, Standing.of(now, None)
-        standing = Standing.of(shelves, self._next().get_value(0, 0))
-        remembered.keep(self._access, shelves, standing)
-        return standing, asked
-
-    def _done_at_once(self, standing: Standing, looks: Sequence[Look]) -> bool:
-        """Whether nothing will be left to ask, as far as can be known before."""
-        few = standing.passages * len(self._words) <= self._wanted.postings
-        return few and not self._filtered and not any(look.approximate for look in looks)
+        standing = Standing.of(shelves, self._next().get_value(0, 0), guess)
+        known.shelves, known.standing = shelves, standing
+        return standing, asked, standing is guess and means is self._desk.means and not self._filtered
 
     async def _ask(self, commands: Sequence[Command]) -> None:
         """Puts the results in line; when time was up before all had come, taking one too many says so."""
-        if self._over:
-            raise MoreToAsk
-        self._over = self._once
-        answers = await self._transaction.tried([*commands, ROLLBACK] if self._once else commands)
+        answers = await self._transaction.tried(commands)
         if answers.failure is not None and not answers.failure.out_of_time:
             raise failures.told(answers.failure.sqlstate)
         self._results = deque(answers.results)
@@ -225,9 +229,9 @@ class _Search:
     def _lookup(self, words: Collection[str]) -> list[Command]:
         if not words:
             return []
-        given = {"words": [word_key(word) for word in words]}
-        find = self._command(f"find_words{self._of_org}", **given, most=self._wanted.postings + 1)
-        return [find, self._command(f"dead{self._of_org}", **given, most=self._wanted.postings)]
+        given = {"words": texts([word_key(word) for word in words])}
+        most = self._wanted.postings + 1
+        return [self._command(f"{name}{self._of_org}", **given, most=most) for name in ("find_words", "dead")]
 
     def _take_words(self) -> bool:
         """Takes the places of the words, unless these are more than may be read: then it says so."""
@@ -236,18 +240,28 @@ class _Search:
             progress.routes[Route.LEXICAL] = NOTHING_ALLOWED if self._wanted.words else NOTHING_ASKED
             self._leave_out(list(dict.fromkeys(self._wanted.words)))
             return False
-        places, dead = self._next(), self._next()
-        postings = _parted(self._words, places)
-        if sum(each.keys.size for each in postings.values()) > self._wanted.postings:
+        places, dead = triples_of(self._next().get_value(0, 0)), self._next()
+        if places.shape[1] > self._wanted.postings:
             return True
-        self._take_places(postings, dead)
+        self._take_places(self._words, places, dead)
         return False
 
-    def _take_places(self, postings: dict[str, Postings], dead: PGresult) -> None:
-        self._progress.postings = postings
-        counts = zip((Reason.SUPERSEDED, Reason.EXPIRED), (dead.get_value(0, column) for column in range(2)), strict=True)
-        self._progress.dead = {reason: number for reason, told in counts if told and (number := int.from_bytes(told))}
+    def _take_places(self, words: Sequence[str], places: NDArray[np.int64], dead: PGresult) -> None:
+        self._progress.postings = _parted(words, places)
         self._progress.routes[Route.LEXICAL] = RAN
+        self._take_dead(dead)
+        if int.from_bytes(dead.get_value(0, 2) or b"") > self._wanted.postings:
+            self._of_many_dead = words
+
+    def _take_dead(self, told: PGresult) -> None:
+        counts = zip((Reason.SUPERSEDED, Reason.EXPIRED), (told.get_value(0, column) for column in range(2)), strict=True)
+        self._progress.dead = {reason: number for reason, told in counts if told and (number := int.from_bytes(told))}
+
+    async def _count_many_dead(self) -> None:
+        """Counts what no longer stands again, each kind up to its own limit: together it was more than is looked at at first."""
+        given = {"words": [word_key(word) for word in self._of_many_dead], "most": self._wanted.postings}
+        await self._ask([self._command(f"many_dead{self._of_org}", **given)])
+        self._take_dead(self._next())
 
     async def _without_common_words(self) -> None:
         """Looks the words up again, rarest first; what would pass the ceiling on postings is left out."""
@@ -264,7 +278,7 @@ class _Search:
         words = [word for word in self._words if word in fitting]
         if words:
             await self._ask(self._lookup(words))
-            self._take_places(_parted(words, self._next()), self._next())
+            self._take_places(words, triples_of(self._next().get_value(0, 0)), self._next())
         self._progress.routes[Route.LEXICAL] = RAN
         self._leave_out([word for word in self._words if word not in fitting])
 
@@ -277,12 +291,24 @@ class _Search:
     def _looks(self, standing: Standing) -> list[Look]:
         if self._filtered and not self._values["eligible"].size:
             return []
-        desk, wanted = self._desk, self._wanted
-        return nearest.looks(wanted.probes, standing.vectors, desk.means, desk.settings, wanted.rows, filtered=self._filtered)
+        desk, rows = self._desk, self._wanted.rows
+        askable = [(place, probe) for place, (probe, why) in enumerate(self._refusals()) if why is None]
+        return nearest.looks(askable, standing.vectors, desk.means, desk.settings, rows, filtered=self._filtered)
 
     def _look(self, look: Look) -> list[Command]:
-        values = self._values | {"shelves": self._shelves_of.get(look.source, self._values["shelves"])}
-        return nearest.commands(look, self._desk.sql, values, self._desk.means, self._desk.settings, self._of_org)
+        desk = self._desk
+        if (given := self._given.get((look.place, look.table))) is None:
+            given = self._given[look.place, look.table] = nearest.given(look, desk.means, desk.settings)
+        shelves = self._shelves_of.get(look.source, self._values["shelves"])
+        values = {**self._values, **given, "shelves": shelves, "source": text(look.source), "most": look.most}
+        return nearest.commands(look, desk.sql, values, desk.settings, self._of_org)
+
+    def _refusals(self) -> Sequence[tuple[Probe, str | None]]:
+        """The probes, and why nothing is compared with each, as far as is known of the database."""
+        means, probes = self._desk.means, self._wanted.probes
+        if self._refused[0] is not means:
+            self._refused = means, [nearest.refusal(probe, means, self._wanted.rows) for probe in probes]
+        return list(zip(probes, self._refused[1], strict=True))
 
     def _look_result(self, look: Look) -> PGresult:
         for _ in range(nearest.SETTINGS if look.approximate else 0):
@@ -330,8 +356,7 @@ class _Search:
     def _tell_what_is_compared(self, standing: Standing) -> None:
         """How many vectors each lane may reach, and why a lane compares nothing."""
         progress = self._progress
-        for probe in self._wanted.probes:
-            why = nearest.refusal(probe, self._desk.means, self._wanted.rows)
+        for probe, why in self._refusals():
             if why is not None:
                 progress.routes[EXACT[probe.lane]] = why
             if why in (nearest.NO_EXTENSION, nearest.NO_PLACE):
@@ -343,21 +368,21 @@ class _Search:
 
     def _tell_how(self, wanted: Sequence[Look], followed: Sequence[Look], *, left: Sequence[Look]) -> None:
         """By which routes the lanes went."""
-        for place, probe in enumerate(self._wanted.probes):
-            if nearest.refusal(probe, self._desk.means, self._wanted.rows) is None:
+        for place, (probe, why) in enumerate(self._refusals()):
+            if why is None:
                 routes = nearest.told(probe, *([look for look in each if look.place == place] for each in (wanted, followed, left)))
                 self._progress.routes |= routes
                 if Route.RECENT in routes:
                     self._progress.degraded.append(Degradation.RECENT_ONLY)
 
 
-def _parted(words: Sequence[str], result: PGresult) -> dict[str, Postings]:
-    """Postings of each word, by key, of rows that give the number of a word, its passages and their entries."""
-    postings = dict.fromkeys(words, _NOWHERE)
-    for row in range(result.ntuples):
-        place, passages, entries = (result.get_value(row, column) for column in range(3))
-        keys, packed = numbers_of(passages), numbers_of(entries)
-        order = np.argsort(keys)
-        keys, packed = keys[order], packed[order]
-        postings[words[int.from_bytes(place or b"") - 1]] = Postings(keys, packed >> 32, (packed >> 2) & LENGTH, packed & 3)
+def _parted(words: Sequence[str], places: NDArray[np.int64]) -> dict[str, Postings]:
+    """Postings of each word, by key, of three rows side by side: numbers of words, from 1 on, passages, and their entries."""
+    numbers, keys, entries = places[:, np.lexsort((places[1], places[0]))]
+    counts, lengths, sources = entries >> 32, (entries >> 2) & LENGTH, entries & 3
+    postings, start = dict.fromkeys(words, _NOWHERE), 0
+    for word, end in zip(words, np.searchsorted(numbers, np.arange(2, len(words) + 2)).tolist(), strict=True):
+        if end > start:
+            postings[word] = Postings(keys[start:end], counts[start:end], lengths[start:end], sources[start:end])
+            start = end
     return postings

@@ -12,7 +12,7 @@ from remit.pipeline.errors import UnsafeStorage
 from remit.pipeline.storage.operations import Operation
 from remit.pipeline.storage.postgres.line import Line
 from remit.pipeline.storage.postgres.rows import EVERY, SEPARATOR, scopes_setting, spelled
-from remit.pipeline.storage.postgres.statements import Command, plain
+from remit.pipeline.storage.postgres.statements import Command, Statement, plain
 from remit.stages.access import Access
 
 T = TypeVar("T")
@@ -83,13 +83,17 @@ OF_ORG = plain("SET LOCAL app.scopes = '*'")
 """From here on a transaction sees all of its org: for what must reach rows that the caller does not see, and tells nothing of them."""
 
 BECOMING = b"SET LOCAL ROLE"
-"""How the statement begins by which a transaction becomes the restricted role."""
+"""How the statement begins by which a transaction becomes the restricted role, where it is not set up at once."""
+
+AT_ONCE = "set_up"
+"""The statement that sets a transaction up at once."""
 
 NAMED = "remit "
 """How the name of an application begins that is followed by its operation."""
 
 READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_BEGIN_READING = plain(READING)
 
 
 def opening(line: Line, begin: str, identity: Identity, terms: Terms, seconds: float) -> list[Command]:
@@ -97,13 +101,29 @@ def opening(line: Line, begin: str, identity: Identity, terms: Terms, seconds: f
     and is gone when the transaction ends."""
     return [
         plain(begin),
-        plain(f"SET LOCAL statement_timeout = {max(1, ceil(seconds * 1000))}"),
+        plain(f"SET LOCAL statement_timeout = {_milliseconds(seconds)}"),
         *([plain(f'{BECOMING.decode()} "{terms.role}"')] if terms.role is not None else []),
         paths(terms),
         plain(f"SET LOCAL app.org = {line.literal(identity.org)}"),
         scopes_as(line, identity.scopes),
         *(_PLANNED_ONCE if begin == READING else []),
     ]
+
+
+def opening_at_once(identity: Identity, terms: Terms, seconds: float, set_up: Statement) -> list[Command]:
+    """The same for a transaction that reads as the restricted role, where nothing has to be a literal: in one statement."""
+    values = {
+        "role": terms.role,
+        "path": terms.path,
+        "org": identity.org,
+        "scopes": identity.scopes,
+        "milliseconds": _milliseconds(seconds),
+    }
+    return [_BEGIN_READING, set_up.given(values)]
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(max(1, ceil(seconds * 1000)))
 
 
 def named(operation: Operation) -> Command:

@@ -103,14 +103,19 @@ class Line:
         return self._pg.server_version
 
     @property
+    def left(self) -> bool:
+        """Whether it is open, and outside any transaction or on its way out of one."""
+        return not self.closed and (self._parting if self._expected else self._pg.transaction_status == TransactionStatus.IDLE)
+
+    @property
     def usable(self) -> bool:
-        """Whether it may be lent: open, outside any transaction, and silent, for a server speaks unasked only to say goodbye."""
+        """Whether it may be lent: left, and silent, for a server speaks unasked only to say goodbye."""
         try:
             self._take_what_came()
         except psycopg.Error:
             self.close()
-        if self.closed or self._expected or self._pg.transaction_status != TransactionStatus.IDLE:
-            return not self.closed and self._parting
+        if self._expected or not self.left:
+            return self.left
         poll = select.poll()
         poll.register(self._pg.socket, select.POLLIN)
         return not poll.poll(0)
@@ -202,14 +207,15 @@ class Line:
 
     async def _receive(self, answers: Answers) -> None:
         """Takes in all results that are expected."""
+        pg = self._pg
+        while self._expected and pg.flush():
+            await self._readable_or_writable()
+            pg.consume_input()
         while self._expected:
-            if self._pg.flush():
-                await self._readable_or_writable()
-                self._pg.consume_input()
-            elif self._pg.is_busy():
-                await anyio.wait_readable(self._pg.socket)
-                self._pg.consume_input()
-            elif (result := self._pg.get_result()) is not None:
+            if pg.is_busy():
+                await anyio.wait_readable(pg.socket)
+                pg.consume_input()
+            elif (result := pg.get_result()) is not None:
                 self._take(result, answers)
             elif self.closed:
                 self._expected.clear()

@@ -13,7 +13,7 @@ from psycopg.pq.abc import PGresult
 from remit.pipeline.config import Postgres
 from remit.pipeline.storage.postgres.means import Means
 from remit.pipeline.storage.postgres.statements import Command, Statement, plain
-from remit.pipeline.storage.postgres.wire import halfvec, halfvecs_of, numbers_of, vector, vectors_of
+from remit.pipeline.storage.postgres.wire import float8, halfvec, halfvecs_of, int8, numbers_of, text, vector, vectors_of
 from remit.pipeline.storage.store import NOTHING_ALLOWED, NOTHING_ASKED, OUT_OF_TIME, RAN
 from remit.stages.evidence import Lane, Route
 from remit.stages.ports import Neighbours, Probe
@@ -71,17 +71,22 @@ class Look:
 
 
 def looks(
-    probes: Sequence[Probe], counts: Mapping[tuple[Source, str], int], means: Means, settings: Postgres, rows: int, *, filtered: bool
+    probes: Iterable[tuple[int, Probe]],
+    counts: Mapping[tuple[Source, str], int],
+    means: Means,
+    settings: Postgres,
+    rows: int,
+    *,
+    filtered: bool,
 ) -> list[Look]:
-    """The looks that these probes need, given how many vectors of each source and space are in scope.
+    """The looks that these probes, each with its place, need, given how many vectors of each source and space are in scope.
 
     Few are compared one by one, and so is what passes filters; many by the index, and where there is none those that were written last.
     Where all may be brought, those that could not be proposed are only counted.
     """
     found = []
-    for place, probe in enumerate(probes):
-        table = means.table_for(probe.vector.size)
-        if table is None or refusal(probe, means, rows) is not None:
+    for place, probe in probes:
+        if (table := means.table_for(probe.vector.size)) is None:
             continue
         for source in _SOURCES:
             if vectors := counts.get((source, probe.space), 0):
@@ -117,27 +122,27 @@ def told(probe: Probe, looks: Sequence[Look], followed: Iterable[Look], left: It
     return {**routes, exact: OUT_OF_TIME} if any(left) else routes
 
 
-def commands(
-    look: Look, sql: Mapping[str, Statement], values: Mapping[str, Any], means: Means, settings: Postgres, of_org: str
-) -> list[Command]:
-    """The statements of one look; the last one answers. `values` hold the access, the source's shelves, and what passes filters, if any."""
-    given = {
-        **values,
-        "space": look.probe.space,
-        "source": str(look.source),
-        "dimensions": look.probe.vector.size,
+def given(look: Look, means: Means, settings: Postgres) -> dict[str, bytes]:
+    """What every look of the same probe is given, whatever the source, ready to be sent."""
+    return {
+        "space": text(look.probe.space),
+        "dimensions": int8(look.probe.vector.size),
         "probe": _SENT[look.table](look.probe.vector, means.places[look.table].dimensions),
-        "most": look.most,
-        "room": settings.exact_rows,
-        "farthest": 1.0 - look.probe.least + (FLOAT32_ERROR if look.table == "local" else HALF_ERROR),
+        "room": int8(settings.exact_rows),
+        "farthest": float8(1.0 - look.probe.least + (FLOAT32_ERROR if look.table == "local" else HALF_ERROR)),
     }
+
+
+def commands(look: Look, sql: Mapping[str, Statement], values: Mapping[str, Any], settings: Postgres, of_org: str) -> list[Command]:
+    """The statements of one look; the last one answers. `values` hold the access, what the look is `given`, its source and how many it is
+    to bring, the source's shelves, and what passes filters, if any."""
     if look.route is Route.RECENT:
-        return [sql[f"recent_{look.table}"].given(given)]
+        return [sql[f"recent_{look.table}"].given(values)]
     if look.approximate:
-        return [*_scanning(settings), sql[f"approximate_{look.table}{of_org}"].given(given)]
+        return [*_scanning(settings), sql[f"approximate_{look.table}{of_org}"].given(values)]
     if values.get("eligible") is not None:
-        return [sql[f"eligible_{look.table}"].given(given)]
-    return [sql[f"{'whole' if look.whole else 'nearest'}_{look.table}{of_org}"].given(given)]
+        return [sql[f"eligible_{look.table}"].given(values)]
+    return [sql[f"{'whole' if look.whole else 'nearest'}_{look.table}{of_org}"].given(values)]
 
 
 def kept(look: Look, result: PGresult, rows: int, length: int, exact_most: int) -> tuple[Neighbours | None, Look | None]:

@@ -24,6 +24,8 @@ SEARCHING = (
     "count_words_of_org",
     "dead",
     "dead_of_org",
+    "many_dead",
+    "many_dead_of_org",
     "eligible",
     "outlines",
     "around",

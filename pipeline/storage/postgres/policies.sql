@@ -16,14 +16,15 @@ END
 $$;
 
 -- shelf
--- The visibility rule's unchanging part: own org, scope granted, project and conversation of the origin granted.
+-- The visibility rule's unchanging part: own org, scope granted, project and conversation of the origin granted. An object of the granted
+-- scopes is searched by halves, and is one value to be made for a statement where a set of rows is a plan of its own.
 CREATE POLICY own ON remit.shelf USING (
     org = nullif(current_setting('app.org', true), '')
-    AND ((SELECT current_setting('app.scopes', true) = '*') OR (
-        scope IN (SELECT unnest(string_to_array(current_setting('app.scopes', true), E'\x02')))
-        AND (project = '' OR project IN (SELECT unnest(string_to_array(current_setting('app.scopes', true), E'\x02'))))
-        AND (conversation = '' OR conversation IN (SELECT unnest(string_to_array(current_setting('app.scopes', true), E'\x02'))))
-    ))
+    AND (
+        (SELECT current_setting('app.scopes', true) = '*')
+        OR (SELECT jsonb_object(granted, granted) FROM string_to_array(current_setting('app.scopes', true), E'\x02') AS granted)
+            ?& ARRAY[scope, coalesce(nullif(project, ''), scope), coalesce(nullif(conversation, ''), scope)]
+    )
 );
 
 -- on_shelves

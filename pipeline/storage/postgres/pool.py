@@ -79,7 +79,7 @@ class Pool:
         return await self._connect(until)
 
     def _take_back(self, line: Line) -> None:
-        if line.usable and not self._closed:
+        if line.left and not self._closed:
             self._idle.append(line)
         else:
             self._drop(line)

@@ -3,6 +3,14 @@
 -- A search resolves the shelves in reach first; its other statements take them as :shelves. What looks memories up by name applies the
 -- visibility rule to the shelf of each. Long answers come back as one row of arrays, or as JSON.
 
+-- set_up
+-- Sets a transaction that reads up, for itself alone: time limit, role, where names are looked for, identity. Its statements are written so
+-- that one plan, by the indexes, is right for every org.
+SELECT pg_catalog.set_config('statement_timeout', :milliseconds, true), pg_catalog.set_config('role', :role, true),
+    pg_catalog.set_config('search_path', :path, true), pg_catalog.set_config('app.org', :org, true),
+    pg_catalog.set_config('app.scopes', :scopes, true), pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true),
+    pg_catalog.set_config('enable_seqscan', 'off', true);
+
 -- who
 -- The identity of this transaction, as the database knows it.
 SELECT current_user::text, current_setting('app.org', true), current_setting('app.scopes', true);
@@ -31,7 +39,7 @@ SELECT '[' || string_agg(
 ) || ']'
 FROM remit.shelf AS s
 WHERE s.org = :org
-    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND s.source = ANY (:sources::text[])
     AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
     AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
 
@@ -46,7 +54,7 @@ WHERE s.org = :org
     AND s.scope = ANY (:granted::text[])
     AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
     AND (s.conversation = '' OR s.conversation IN (SELECT unnest(:granted::text[])))
-    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND s.source = ANY (:sources::text[])
     AND (:scopes::text[] IS NULL OR s.scope IN (SELECT unnest(:scopes::text[])))
     AND (:fact_scopes::text[] IS NULL OR s.source <> 'fact' OR s.scope IN (SELECT unnest(:fact_scopes::text[])));
 
@@ -63,8 +71,8 @@ FROM (
 ) AS t;
 
 -- find_words
--- Where the words stand now, at most :most places: of each word its number, passages and entries.
-SELECT f.place, array_agg(f.passage), array_agg(f.entry)
+-- Where the words stand now, at most :most places: triples of the word's number, the passage and the entry, packed.
+SELECT string_agg(int8send(f.place) || int8send(f.passage) || int8send(f.entry), '')
 FROM (
     SELECT w.place, p.passage, p.entry
     FROM unnest(:words::text[]) WITH ORDINALITY AS w(word, place) CROSS JOIN LATERAL (
@@ -76,8 +84,7 @@ FROM (
         LIMIT :most
     ) AS p
     LIMIT :most
-) AS f
-GROUP BY f.place;
+) AS f;
 
 -- count_words
 -- In how many places each word stands now, counted up to :most: numbers of the words, and counts.
@@ -95,7 +102,19 @@ FROM unnest(:words::text[]) WITH ORDINALITY AS w(word, place) CROSS JOIN LATERAL
 ) AS p;
 
 -- dead
--- How many passages hold a word but are superseded, and how many are outside their time, each counted up to :most.
+-- How many passages hold a word but are superseded, how many are outside their time, and in how many places together: of at most :most.
+SELECT count(DISTINCT d.passage) FILTER (WHERE d.superseded), count(DISTINCT d.passage) FILTER (WHERE NOT d.superseded), count(*)
+FROM (
+    SELECT p.passage, p.superseded
+    FROM remit.posting AS p
+    WHERE p.org = :org AND p.word = ANY (:words::text[]) AND p.shelf = ANY (:shelves::bigint[])
+        AND (p.superseded OR p.valid_from IS NOT NULL OR p.valid_until IS NOT NULL)
+        AND (p.superseded OR p.valid_from > :now OR p.valid_until <= :now)
+    LIMIT :most
+) AS d;
+
+-- many_dead
+-- The same where these are more, each counted up to :most.
 SELECT least(:most, (
     SELECT count(DISTINCT d.passage)
     FROM unnest(:words::text[]) AS w(word) CROSS JOIN LATERAL (
@@ -117,7 +136,7 @@ SELECT least(:most, (
 
 -- find_words_of_org
 -- The same for all of an org, without going shelf by shelf.
-SELECT f.place, array_agg(f.passage), array_agg(f.entry)
+SELECT string_agg(int8send(f.place) || int8send(f.passage) || int8send(f.entry), '')
 FROM (
     SELECT w.place, p.passage, p.entry
     FROM unnest(:words::text[]) WITH ORDINALITY AS w(word, place) CROSS JOIN LATERAL (
@@ -129,8 +148,7 @@ FROM (
         LIMIT :most
     ) AS p
     LIMIT :most
-) AS f
-GROUP BY f.place;
+) AS f;
 
 -- count_words_of_org
 -- The same for all of an org.
@@ -148,6 +166,18 @@ FROM unnest(:words::text[]) WITH ORDINALITY AS w(word, place) CROSS JOIN LATERAL
 ) AS p;
 
 -- dead_of_org
+-- The same for all of an org.
+SELECT count(DISTINCT d.passage) FILTER (WHERE d.superseded), count(DISTINCT d.passage) FILTER (WHERE NOT d.superseded), count(*)
+FROM (
+    SELECT p.passage, p.superseded
+    FROM remit.posting AS p
+    WHERE p.org = :org AND p.word = ANY (:words::text[])
+        AND (p.superseded OR p.valid_from IS NOT NULL OR p.valid_until IS NOT NULL)
+        AND (p.superseded OR p.valid_from > :now OR p.valid_until <= :now)
+    LIMIT :most
+) AS d;
+
+-- many_dead_of_org
 -- The same for all of an org.
 SELECT least(:most, (
     SELECT count(DISTINCT d.passage)
@@ -414,7 +444,7 @@ WITH
         FROM (SELECT DISTINCT shelf FROM found) AS f CROSS JOIN LATERAL (
             SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = f.shelf OFFSET 0
         ) AS s
-        WHERE s.source IN (SELECT unnest(:sources::text[]))
+        WHERE s.source = ANY (:sources::text[])
             AND (:granted::text[] IS NULL OR (
                 s.scope IN (SELECT unnest(:granted::text[]))
                 AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -447,7 +477,7 @@ WITH
         FROM (SELECT DISTINCT shelf FROM found) AS f CROSS JOIN LATERAL (
             SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = f.shelf OFFSET 0
         ) AS s
-        WHERE s.source IN (SELECT unnest(:sources::text[])) AND (s.conversation <> '' OR starts_with(s.scope, 'conversation:'))
+        WHERE s.source = ANY (:sources::text[]) AND (s.conversation <> '' OR starts_with(s.scope, 'conversation:'))
             AND (:granted::text[] IS NULL OR (
                 s.scope IN (SELECT unnest(:granted::text[]))
                 AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -500,7 +530,7 @@ FROM remit.shelf AS s CROSS JOIN LATERAL (
     OFFSET 0
 ) AS v
 WHERE s.org = :org
-    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND s.source = ANY (:sources::text[])
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
         AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -524,7 +554,7 @@ CROSS JOIN LATERAL (
     SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key AND p.ordinal = w.ordinal OFFSET 0
 ) AS p
 CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = m.shelf OFFSET 0) AS s
-WHERE s.source IN (SELECT unnest(:sources::text[]))
+WHERE s.source = ANY (:sources::text[])
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
         AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -539,7 +569,7 @@ SELECT array_agg(p.ordinal ORDER BY p.ordinal)
 FROM (SELECT m.* FROM remit.memory AS m WHERE m.org = :org AND m.source = :source AND m.id = :id AND m.approval = 'approved' OFFSET 0) AS m
 CROSS JOIN LATERAL (SELECT p.ordinal FROM remit.passage AS p WHERE p.org = :org AND p.memory = m.key OFFSET 0) AS p
 CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = m.shelf OFFSET 0) AS s
-WHERE s.source IN (SELECT unnest(:sources::text[]))
+WHERE s.source = ANY (:sources::text[])
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
         AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -567,7 +597,7 @@ FROM (
         ORDER BY m.importance DESC, m.id LIMIT :most
     ) AS m
     WHERE s.org = :org AND s.source = 'fact'
-        AND s.source IN (SELECT unnest(:sources::text[]))
+        AND s.source = ANY (:sources::text[])
         AND (:granted::text[] IS NULL OR (
             s.scope IN (SELECT unnest(:granted::text[]))
             AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -599,7 +629,7 @@ FROM (
         ORDER BY m.aged_from DESC, m.id LIMIT :most
     ) AS m
     WHERE s.org = :org AND s.source = 'session'
-        AND s.source IN (SELECT unnest(:sources::text[]))
+        AND s.source = ANY (:sources::text[])
         AND (:granted::text[] IS NULL OR (
             s.scope IN (SELECT unnest(:granted::text[]))
             AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -974,7 +1004,7 @@ WHERE m.org = :org
     AND (:origin::text IS NULL OR m.stated::json -> 3 ->> 0 = :origin)
     AND (:actor::text IS NULL OR m.actor = :actor)
     AND (NOT :expired::boolean OR m.expires_at <= :now)
-    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND s.source = ANY (:sources::text[])
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
         AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -1072,7 +1102,7 @@ CROSS JOIN LATERAL (
     SELECT json_agg(json_build_array(r.actor, r.key, r.digest, r.written, r.version) ORDER BY r.key, r.actor) AS keys
     FROM remit.receipt AS r WHERE r.org = :org AND r.source = m.source COLLATE "default" AND r.id = m.id COLLATE "default"
 ) AS k
-WHERE s.source IN (SELECT unnest(:sources::text[]))
+WHERE s.source = ANY (:sources::text[])
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
         AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -1094,7 +1124,7 @@ FROM (
     SELECT m.*, s.scope, s.project, s.conversation
     FROM remit.memory AS m JOIN remit.shelf AS s ON s.org = :org AND s.id = m.shelf
     WHERE m.org = :org AND (m.source, m.id) > (:source, :id)
-        AND s.source IN (SELECT unnest(:sources::text[]))
+        AND s.source = ANY (:sources::text[])
         AND (:granted::text[] IS NULL OR (
             s.scope IN (SELECT unnest(:granted::text[]))
             AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -1120,7 +1150,7 @@ FROM (
     SELECT e.key AS space, sum(e.value::bigint)::bigint AS vectors
     FROM remit.shelf AS s CROSS JOIN LATERAL json_each_text(s.vectors::json) AS e
     WHERE s.org = :org
-        AND s.source IN (SELECT unnest(:sources::text[]))
+        AND s.source = ANY (:sources::text[])
         AND (:granted::text[] IS NULL OR (
             s.scope IN (SELECT unnest(:granted::text[]))
             AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -1143,7 +1173,7 @@ FROM (
 CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = l.shelf OFFSET 0) AS s
 WHERE l.approved AND NOT l.superseded
     AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(l.spaces::json) AS e(space) WHERE e.space = :space)
-    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND s.source = ANY (:sources::text[])
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
         AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -1173,7 +1203,7 @@ FROM unnest(:passages::bigint[]) AS w(key)
 CROSS JOIN LATERAL (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.key = w.key OFFSET 0) AS p
 CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = p.shelf OFFSET 0) AS s
 WHERE p.approved
-    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND s.source = ANY (:sources::text[])
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
         AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))
@@ -1190,7 +1220,7 @@ SELECT json_agg(json_build_array(
 FROM (SELECT p.* FROM remit.passage AS p WHERE p.org = :org AND p.key > :after ORDER BY p.key LIMIT :look) AS p
 CROSS JOIN LATERAL (SELECT s.* FROM remit.shelf AS s WHERE s.org = :org AND s.id = p.shelf OFFSET 0) AS s
 WHERE p.approved
-    AND s.source IN (SELECT unnest(:sources::text[]))
+    AND s.source = ANY (:sources::text[])
     AND (:granted::text[] IS NULL OR (
         s.scope IN (SELECT unnest(:granted::text[]))
         AND (s.project = '' OR s.project IN (SELECT unnest(:granted::text[])))

@@ -108,7 +108,7 @@ def place_of(shelf: Shelf) -> tuple[str, str, str, str]:
 def shelf_of(org: str, scope: str, source: str, project: str, conversation: str) -> Shelf:
     return Shelf(
         org=org,
-        source=Source(source),
+        source=_SOURCE[source],
         scope=unspelled(scope),
         project=unspelled(project.removeprefix("project:")) if project else None,
         conversation=unspelled(conversation.removeprefix("conversation:")) if conversation else None,
@@ -164,20 +164,24 @@ def outlines_of(joined: str | bytes | None) -> dict[int, Outline]:
 def memories_of(org: str, joined: str | bytes | None) -> dict[PassageId, Memory]:
     """The passages with their provenance, of the JSON array of rows that `read` gives."""
     found = {}
+    shelves: dict[tuple[str, ...], Shelf] = {}
     for row in json.loads(joined or "[]"):
-        memory = _memory(org, row)
+        memory = _memory(org, row, shelves)
         found[memory.passage] = memory
     return found
 
 
-def _memory(org: str, row: Sequence[Any]) -> Memory:
+def _memory(org: str, row: Sequence[Any], shelves: dict[tuple[str, ...], Shelf]) -> Memory:
+    """Of a row; shelves are made once for all."""
     source, name, ordinal, starts, ends, text, version, title, created_at, importance, pinned = row[:11]
     approval, superseded, valid_from, valid_until, expires_at, scope, project, conversation, trust, said = row[11:]
     _, ended_at, status, origin, _, tags, claims, _, disputes, derived_from = said
+    if (shelf := shelves.get((scope, source, project, conversation))) is None:
+        shelf = shelves[scope, source, project, conversation] = shelf_of(org, scope, source, project, conversation)
     return Memory(
         passage=PassageId(MemoryId(_SOURCE[source], unspelled(name)), ordinal),
         version=version,
-        label=label_of(shelf_of(org, scope, source, project, conversation), approval, superseded, valid_from, valid_until, expires_at),
+        label=label_of(shelf, approval, superseded, valid_from, valid_until, expires_at),
         title=unspelled(title),
         text=unspelled(text),
         created_at=_moment(created_at),
@@ -185,7 +189,7 @@ def _memory(org: str, row: Sequence[Any]) -> Memory:
         importance=float(importance),
         pinned=pinned,
         status=_STATUS[status],
-        trust=Trust(trust),
+        trust=_TRUST[trust],
         origin=_origin(origin),
         tags=tuple(tags),
         claims=_claims(claims),
@@ -214,7 +218,7 @@ def record_of(row: Sequence[Any]) -> Record:
         importance=float(importance),  # JSON made by Postgres has 1 for 1.0
         pinned=pinned,
         status=_STATUS[status],
-        trust=Trust(trust),
+        trust=_TRUST[trust],
         origin=_origin(origin),
         aliases=tuple(aliases),
         tags=tuple(tags),
@@ -279,7 +283,7 @@ def label_of(
 ) -> Label:
     return Label(
         shelf=shelf,
-        approval=Approval(approval),
+        approval=_APPROVAL[approval],
         superseded=superseded,
         valid_from=moment(valid_from),
         valid_until=moment(valid_until),
@@ -306,3 +310,5 @@ def _moment(number: int) -> datetime:
 _ORIGIN = ("uri", "version", "sha256", "project", "conversation")
 _SOURCE: Mapping[str, Source] = {str(source): source for source in Source}
 _STATUS: Mapping[str, Status] = {str(status): status for status in Status}
+_TRUST: Mapping[str, Trust] = {str(trust): trust for trust in Trust}
+_APPROVAL: Mapping[str, Approval] = {str(approval): approval for approval in Approval}

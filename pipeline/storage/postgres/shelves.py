@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from remit.pipeline.storage.postgres.wire import int8s
+from remit.pipeline.storage.postgres.rows import reach
+from remit.pipeline.storage.postgres.wire import encoded, int8s
 from remit.stages.access import Access
 from remit.stages.request import Source
 
@@ -59,43 +60,50 @@ class Shelves:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stands on shelves now: what always does, and what is bound to a time and inside it."""
+    """What stands on shelves now: what always does, and what is bound to a time and inside it, of which `timed` is what was told."""
 
+    timed: bytes
     passages: int
     words: int
     vectors: Mapping[tuple[Source, str], int]
     turns: bool
 
     @classmethod
-    def of(cls, shelves: Shelves, timed: bytes | None) -> Standing:
-        if timed is None:
-            return cls(shelves.passages, shelves.words, shelves.vectors, shelves.turns)
+    def of(cls, shelves: Shelves, timed: bytes | None, before: Standing | None = None) -> Standing:
+        """`before` itself, which was of the same shelves, when it was told the same."""
+        timed = timed or b"[]"
+        if before is not None and timed == before.timed:
+            return before
         passages, words, vectors = shelves.passages, shelves.words, Counter(shelves.vectors)
         for shelf, spaces, number, length in json.loads(timed):
             passages, words = passages + number, words + length
             for space in spaces:
                 vectors[shelves.source_of[shelf], space] += number
-        return cls(passages, words, vectors, shelves.turns)
+        return cls(timed, passages, words, vectors, shelves.turns)
+
+
+@dataclass(slots=True)
+class Known:
+    """An access as it is sent, time aside, and the shelves it reached the last time with what stood there: a guess, to be checked."""
+
+    reach: Mapping[str, bytes | None]
+    shelves: Shelves | None = None
+    standing: Standing | None = None
 
 
 class Remembered:
-    """The shelves that accesses reached the last time, for the `most` accesses seen last. Only ever a guess, to be checked."""
+    """What is known of accesses, for the `most` that were seen last."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._shelves: OrderedDict[Key, tuple[Shelves, Standing]] = OrderedDict()
+        self._known: OrderedDict[Key, Known] = OrderedDict()
 
-    def get(self, access: Access) -> tuple[Shelves, Standing] | None:
-        found = self._shelves.get(_key(access))
-        if found is not None:
-            self._shelves.move_to_end(_key(access))
-        return found
-
-    def keep(self, access: Access, shelves: Shelves, standing: Standing) -> None:
-        self._shelves[_key(access)] = (shelves, standing)
-        if len(self._shelves) > self._most:
-            self._shelves.popitem(last=False)
-
-
-def _key(access: Access) -> Key:
-    return access.org, access.granted, access.sources, access.scopes, access.fact_scopes
+    def get(self, access: Access) -> Known:
+        key = access.org, access.granted, access.sources, access.scopes, access.fact_scopes
+        if (known := self._known.get(key)) is not None:
+            self._known.move_to_end(key)
+            return known
+        known = self._known[key] = Known({name: encoded(value) for name, value in reach(access).items() if name != "now"})
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return known

@@ -109,6 +109,11 @@ def numbers_of(packed: bytes | None) -> Keys:
     return np.frombuffer(packed, dtype=_INT8_ITEM, offset=_HEAD_BYTES)["value"].astype(np.int64)
 
 
+def triples_of(packed: bytes | None) -> Keys:
+    """Triples of whole numbers one after the other, each as `int8send` gives it: an array of three rows."""
+    return np.frombuffer(packed or b"", dtype=">i8").reshape(-1, 3).T.astype(np.int64, order="C")
+
+
 def vectors_of(packed: bytes | None, dimensions: int) -> NDArray[np.float32]:
     """Vectors one after the other, as little-endian float32."""
     return np.frombuffer(packed or b"", dtype="<f4").reshape(-1, dimensions).astype(np.float32, copy=False)
