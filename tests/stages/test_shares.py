@@ -81,10 +81,10 @@ def test_walking_best_first_fills_exactly_the_shares() -> None:
 
 
 @given(
-    limit=st.integers(1, 9),
-    caps=st.dictionaries(st.sampled_from(Source), st.integers(1, 9)),
-    asked=st.lists(st.sampled_from(Source), max_size=20),
-    more=st.dictionaries(st.sampled_from(Source), st.integers(1, 3)),
+    limit=st.integers(1, 4),
+    caps=st.dictionaries(st.sampled_from(Source), st.integers(1, 4)),
+    asked=st.lists(st.sampled_from(Source), max_size=12),
+    more=st.dictionaries(st.sampled_from(Source), st.integers(1, 2)),
 )
 def test_a_page_that_is_being_filled_says_at_every_step_what_its_places_say(
     limit: int, caps: dict[Source, int], asked: list[Source], more: dict[Source, int]
