@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from remit.stages.report import Reason
@@ -86,6 +86,7 @@ def test_walking_best_first_fills_exactly_the_shares() -> None:
     asked=st.lists(st.sampled_from(Source), max_size=12),
     more=st.dictionaries(st.sampled_from(Source), st.integers(1, 2)),
 )
+@example(limit=2, caps={Source.FACT: 2}, asked=[Source.FACT] * 3, more={})  # a source that may fill the whole page
 def test_a_page_that_is_being_filled_says_at_every_step_what_its_places_say(
     limit: int, caps: dict[Source, int], asked: list[Source], more: dict[Source, int]
 ) -> None:
