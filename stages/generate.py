@@ -100,25 +100,7 @@ async def generate(
     with anyio.move_on_after(ceiling.seconds) as time:
         until = time.deadline - ceiling.seconds * (1 - EMBEDDING_PART)
         probes, failed = await _probes(lookup.text, embedders, selection, until)
-        judge = Judge(
-            probes=probes,
-            selection=selection,
-            phrased=bool(lookup.filters.phrases),
-            all_words=not lookup.terms.cut,
-            first_round=not lookup.seen,
-            bar=lookup.bar,
-            gains=lookup.gains,
-            most=ceiling.items,
-        )
-        foreseen: list[Judged] = []
-
-        def likely(found: Found) -> Collection[int]:
-            """What would have a place if no near word and no turn came to it. What was worked out for that is kept."""
-            if sum(each.keys.size for each in found.postings.values()) > MANY_POSTINGS:
-                return ()
-            foreseen.append(judge.of(found, lexical(lookup.terms, found, {}, words)))
-            return foreseen[-1].keys
-
+        search = _Search(lookup, probes, words, selection, most=ceiling.items)
         wanted = Wanted(
             words=_looked_up(lookup.terms),
             probes=probes,
@@ -127,49 +109,50 @@ async def generate(
             postings=postings,
             seconds=_left(time) * STORE_PART,
             without=lookup.seen,
-            likely=likely,
+            likely=search.likely,
         )
         answer = await finder.find(wanted, access)
-        told = foreseen[-1] if foreseen and answer.outlines is not None else None
+        foreseen = search.foreseen if answer.outlines is not None else None
         near, found = await _with_near_words(lookup.terms, answer, wanted, finder=finder, access=access, words=words, time=time)
-        if told is not None and found is answer:
-            judged = told
-        else:
-            scores = lexical(lookup.terms, found, near, words)
-            if scores.keys.size > MANY:
-                await anyio.lowlevel.checkpoint()  # others have their turn between two pieces of arithmetic over a large scope
-            judged = judge.of(found, scores)
+        judged = foreseen if foreseen is not None and found is answer else await search.judged(found, near)
         gains = lookup.gains if found.turns else {}
         if gains is None:
             gains = await _gains(judged, turns, finder=finder, access=access, seconds=_left(time) * STORE_PART)
-            judged = judge.raised(judged, found, gains) if gains else judged
-        outlines = await _outlines(judged, told, answer, finder=finder, access=access)
-        hits = [hits_of(each, outlines, ceiling.items, lookup.taken.get((each.lane, each.source), 0)) for each in judged.proposals]
-        settled = _settled(hits, lookup)
-        dead = {} if lookup.seen else found.dead  # counted in the first round
-        rejected, cut = _rejected(judged.proposals, hits, found, dead, most=ceiling.items)
-        rejected[Reason.SEEN] = len(settled)
-        plain = {term.text: term.plain or term.text for term in lookup.terms.words}
-        return Generated(
-            received=sum(dead.values()) + sum(each.seen for each in judged.proposals),
-            kept=_kept(hits, settled),
-            rejected={reason: count for reason, count in rejected.items() if count},
-            exhausted=found.exhausted or (Limit.ITEMS if cut else None),
-            degraded=found.degraded + _degraded(near, failed),
-            routes=found.routes,
-            coverage={probe.lane: (found.compared.get(probe.lane, 0), found.passages) for probe in probes},
-            near={plain.get(word, word): close for word, close in near.items()},
-            left_out=found.left_out,
-            thresholds=judged.thresholds,
-            scores=judged.scores,
-            eligible=found.eligible,
-            cut=cut,
-            proposals=judged.proposals,
-            bar=judged.bar,
-            gains=gains,
-            settled=settled,
-        )
+            judged = search.judge.raised(judged, found, gains) if gains else judged
+        outlines = await _outlines(judged, foreseen, answer, finder=finder, access=access)
+        return _told(lookup, probes, found, judged, outlines, near=near, gains=gains, failed=failed, most=ceiling.items)
     return Generated(received=0, kept=(), exhausted=Limit.SECONDS)
+
+
+class _Search:
+    """One search: what is likely is worked out inside the store's, and kept, so that it need not be worked out again."""
+
+    def __init__(self, lookup: Lookup, probes: Sequence[Probe], words: Words, selection: Selection, *, most: int) -> None:
+        self._terms, self._words = lookup.terms, words
+        self.foreseen: Judged | None = None
+        self.judge = Judge(
+            probes=probes,
+            selection=selection,
+            phrased=bool(lookup.filters.phrases),
+            all_words=not lookup.terms.cut,
+            first_round=not lookup.seen,
+            bar=lookup.bar,
+            gains=lookup.gains,
+            most=most,
+        )
+
+    def likely(self, found: Found) -> Collection[int]:
+        """What has a place as long as no near word and no turn adds to it."""
+        if sum([each.keys.size for each in found.postings.values()]) > MANY_POSTINGS:
+            return ()
+        self.foreseen = self.judge.of(found, lexical(self._terms, found, {}, self._words))
+        return self.foreseen.keys
+
+    async def judged(self, found: Found, near: Mapping[str, Sequence[str]]) -> Judged:
+        scores = lexical(self._terms, found, near, self._words)
+        if scores.keys.size > MANY:
+            await anyio.lowlevel.checkpoint()  # others have their turn between two pieces of arithmetic over a large scope
+        return self.judge.of(found, scores)
 
 
 async def _probes(text: str, embedders: Sequence[Embedder], selection: Selection, until: float) -> tuple[tuple[Probe, ...], bool]:
@@ -194,8 +177,8 @@ async def _vector(text: str, embedder: Embedder) -> NDArray[np.float32] | None:
         return None
     if answer.shape != (1, embedder.dimensions) or answer.dtype.kind != "f":
         return None
-    vector: NDArray[np.float32] = answer[0]
-    if answer.dtype != np.float32:
+    vector: NDArray[np.float32] = answer[0].copy()  # an embedder may use its array again
+    if vector.dtype != np.float32:
         with np.errstate(over="ignore"):
             vector = vector.astype(np.float32)
     return vector if np.isfinite(vector).all() else None
@@ -246,15 +229,15 @@ async def _gains(judged: Judged, turns: Turns, *, finder: Finder, access: Access
     return {}
 
 
-async def _outlines(judged: Judged, told: Judged | None, answer: Found, *, finder: Finder, access: Access) -> Mapping[int, Outline]:
+async def _outlines(judged: Judged, foreseen: Judged | None, answer: Found, *, finder: Finder, access: Access) -> Mapping[int, Outline]:
     """The outlines of what can have a place: those that came with the answer, and of what was not foreseen the rest.
 
     What was foreseen and did not come is gone.
     """
     known = answer.outlines or {}
-    if judged is told:
+    if judged is foreseen:
         return known
-    missing = judged.keys - (told.keys if told else frozenset())
+    missing = judged.keys - (foreseen.keys if foreseen else frozenset())
     more = await finder.outlines(sorted(missing), access) if missing else {}
     return {key: outline for key, outline in (*known.items(), *more.items()) if key in judged.keys}
 
@@ -270,6 +253,46 @@ def _unknown(word: str, found: Found) -> bool:
 
 def _stands(word: str, postings: Mapping[str, Postings]) -> bool:
     return word in postings and postings[word].keys.size > 0
+
+
+def _told(
+    lookup: Lookup,
+    probes: Sequence[Probe],
+    found: Found,
+    judged: Judged,
+    outlines: Mapping[int, Outline],
+    *,
+    near: Mapping[str, tuple[str, ...]],
+    gains: Mapping[int, float],
+    failed: bool,
+    most: int,
+) -> Generated:
+    """The hits, what became of everything else, and how it was found. `failed` says that a stream had no vector for the question."""
+    proposals = judged.proposals
+    hits = [hits_of(each, outlines, most, lookup.taken.get((each.lane, each.source), 0)) for each in proposals]
+    settled = _settled(hits, lookup)
+    dead = {} if lookup.seen else found.dead  # counted in the first round
+    rejected, cut = _rejected(proposals, hits, found, dead, most=most)
+    rejected[Reason.SEEN] = len(settled)
+    return Generated(
+        received=sum(dead.values()) + sum([each.seen for each in proposals]),
+        kept=_kept(hits, settled),
+        rejected={reason: count for reason, count in rejected.items() if count},
+        exhausted=found.exhausted or (Limit.ITEMS if cut else None),
+        degraded=found.degraded + _degraded(near, failed),
+        routes=found.routes,
+        coverage={probe.lane: (found.compared.get(probe.lane, 0), found.passages) for probe in probes},
+        near=_as_written(near, lookup.terms),
+        left_out=found.left_out,
+        thresholds=judged.thresholds,
+        scores=judged.scores,
+        eligible=found.eligible,
+        cut=cut,
+        proposals=proposals,
+        bar=judged.bar,
+        gains=gains,
+        settled=settled,
+    )
 
 
 def _settled(hits: Sequence[Sequence[Hit]], lookup: Lookup) -> tuple[Hit, ...]:
@@ -305,6 +328,12 @@ def _rejected(
 def _open_ended(neighbours: Neighbours, proposal: Proposed) -> bool:
     """Whether a vector route may have left out what it would have proposed. Nearest first: behind one that is too weak all are."""
     return neighbours.more and (neighbours.route is Route.RECENT or proposal.keys.size == neighbours.keys.size + neighbours.weaker)
+
+
+def _as_written(near: Mapping[str, tuple[str, ...]], terms: Terms) -> dict[str, tuple[str, ...]]:
+    """Near words by the word of the question that they stand for, as that was written."""
+    plain = {term.text: term.plain or term.text for term in terms.words} if near else {}
+    return {plain.get(word, word): close for word, close in near.items()}
 
 
 def _degraded(near: Mapping[str, tuple[str, ...]], embedding_failed: bool) -> tuple[Degradation, ...]:
