@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -24,8 +23,8 @@ INLINE_CHARACTERS = 4_000
 BATCH = 64
 """Chunks indexed in one go, so that a cancelled write is not waited for longer than some 50 ms."""
 
-Begun = tuple[Mapping[str, int], dict[str, Any]]
-"""The words that a passage is hashed by, and the passage without its vectors."""
+Begun = tuple[int, Chunk, Mapping[str, int], Mapping[str, int], int, str]
+"""What a passage is made of but for its vectors: ordinal, chunk, words, aliases, length and plain words."""
 
 
 class Indexer:
@@ -84,22 +83,23 @@ class Indexer:
         headings = [heading for heading in chunk.heading if heading != title]
         words, length = self._analyser.indexed("\n".join((chunk.text, title, *headings, about)))
         plain = self._analyser.plain(f"{title}\n{chunk.text}" if title and ordinal == 0 else chunk.text)
-        return words, {
-            "ordinal": ordinal,
-            "start": chunk.start,
-            "end": chunk.end,
-            "text": chunk.text,
-            "words": {**words, **aliases} if aliases else words,
-            "length": length,
-            "plain": " ".join(plain),
-        }
+        return ordinal, chunk, words, aliases, length, " ".join(plain)
 
     def _made(self, begun: Sequence[Begun]) -> list[Passage]:
         """Passages with the hashes of their words, which are made all at once."""
-        hashed = [(each.space, each.vectors_of_words([words for words, _ in begun])) for each in self._hashes if begun]
+        hashed = [(each.space, each.vectors_of_words([each[2] for each in begun])) for each in self._hashes if begun]
         return [
-            Passage(**passage, vectors={space: or_nothing(vectors[place]) for space, vectors in hashed})
-            for place, (_, passage) in enumerate(begun)
+            Passage(
+                ordinal=ordinal,
+                start=chunk.start,
+                end=chunk.end,
+                text=chunk.text,
+                words={**words, **aliases} if aliases else words,
+                length=length,
+                plain=plain,
+                vectors={space: or_nothing(vectors[place]) for space, vectors in hashed},
+            )
+            for place, (ordinal, chunk, words, aliases, length, plain) in enumerate(begun)
         ]
 
 
