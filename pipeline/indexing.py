@@ -87,19 +87,20 @@ class Indexer:
 
     def _made(self, begun: Sequence[Begun]) -> list[Passage]:
         """Passages with the hashes of their words, which are made all at once."""
-        hashed = [(each.space, each.vectors_of_words([each[2] for each in begun])) for each in self._hashes if begun]
+        words = [each[2] for each in begun]
+        hashed = [(each.space, each.vectors_of_words(words)) for each in self._hashes if words]
         return [
             Passage(
                 ordinal=ordinal,
                 start=chunk.start,
                 end=chunk.end,
                 text=chunk.text,
-                words={**words, **aliases} if aliases else words,
+                words={**own, **aliases} if aliases else own,
                 length=length,
                 plain=plain,
                 vectors={space: or_nothing(vectors[place]) for space, vectors in hashed},
             )
-            for place, (ordinal, chunk, words, aliases, length, plain) in enumerate(begun)
+            for place, (ordinal, chunk, own, aliases, length, plain) in enumerate(begun)
         ]
 
 
