@@ -158,26 +158,27 @@ def _label(item: Item, grants: Grants, limits: Limits) -> Label:
     if since is not None and until is not None and until < since:
         raise InvalidRequest("validUntil", "is earlier than validFrom")
     origin = item.origin if isinstance(item.origin, Origin) else None
-    shelf = _shelf(
+    return _labelled(
         grants.org if item.org is None else name_at("org", item.org, most),
         item.source,
         scope_at("scope", item.scope, limits),
         _name_or_none("origin.project", origin and origin.project, most),
         _name_or_none("origin.conversation", origin and origin.conversation, most),
-    )
-    return Label(
-        shelf=shelf,
-        approval=member_at("approval", item.approval, Approval),
-        valid_from=None if since == BEGINNING else since,
-        valid_until=None if until == END else until,
-        expires_at=None if expires == END else expires,
+        member_at("approval", item.approval, Approval),
+        None if since == BEGINNING else since,
+        None if until == END else until,
+        None if expires == END else expires,
     )
 
 
 @lru_cache(1024)
-def _shelf(org: str, source: Source, scope: str, project: str | None, conversation: str | None) -> Shelf:
-    """Most of what is taken in together goes to few shelves."""
-    return Shelf(org=org, source=source, scope=scope, project=project, conversation=conversation)
+def _labelled(
+    org: str, source: Source, scope: str, project: str | None, conversation: str | None, approval: Approval, *times: datetime | None
+) -> Label:
+    """Most of what is taken in together has the same label."""
+    since, until, expires = times
+    shelf = Shelf(org=org, source=source, scope=scope, project=project, conversation=conversation)
+    return Label(shelf=shelf, approval=approval, valid_from=since, valid_until=until, expires_at=expires)
 
 
 def _own_fields(item: Item) -> dict[str, Any]:
