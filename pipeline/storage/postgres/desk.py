@@ -156,12 +156,12 @@ class Transaction:
 
     async def tried(self, commands: Sequence[Command]) -> Answers:
         """The answers up to the first failure, which is told beside them; after that nothing more may be asked."""
-        if self._until <= anyio.current_time():
+        if self._until <= (now := anyio.current_time()):
             return Answers(failure=OUT_OF_TIME)
         if self._begun:
             return await self._go_on(commands)
         self._begun = True
-        first = self._first()
+        first = self._first(now)
         if self._begin == WRITING and any(name not in ("", "who") for name, _ in first):
             # Before anything is written it must be known to be safe, and granted.
             begun = await self._begin_with(first, [])
@@ -185,11 +185,10 @@ class Transaction:
             raise StorageUnavailable(failures.NO_MEMBER)
         return answers
 
-    def _first(self) -> list[tuple[str, Command]]:
+    def _first(self, now: float) -> list[tuple[str, Command]]:
         """The statements it begins with, each under the name of what its answer is looked at for, if anything."""
         desk = self._desk
         self._terms = Terms(role=None if self._host else desk.role, vectors_in=desk.means.schema)
-        now = anyio.current_time()
         looks = {"who": desk.command("who")}
         if not self._host and now - self._line.checked >= desk.settings.safety_seconds:
             self._looking_since = now

@@ -1,4 +1,4 @@
-"""Finding: everything one search asks of Postgres, in one transaction and, as a rule, one round trip."""
+"""Finding: everything one search asks of Postgres, in one transaction: what is in scope, and then the outlines of what is likely of it."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class _Search:
         return self._results.popleft()
 
     def _command(self, name: str, **values: Any) -> Command:
-        return self._desk.command(name, **self._values, **values)
+        return self._desk.sql[name].given({**self._values, **values})
 
     def _reached(self) -> Command:
         return self._command("reached_of_all" if self._values["granted"] is None else "reached_of_granted")
