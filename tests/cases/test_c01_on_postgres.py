@@ -112,7 +112,7 @@ def untold(answer: Answer) -> str:
     return json.dumps(told, indent=0)
 
 
-LIMITS = (*range(1, 81), *range(81, 500, 20), 500)
+LIMITS = (*range(1, 41), *range(41, 500, 40), 500)
 """Each of the first, and then some: all five hundred take half a minute and hold as well."""
 
 
