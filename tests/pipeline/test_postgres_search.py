@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -322,6 +323,37 @@ async def test_a_search_tells_whether_anything_in_reach_was_said_in_a_conversati
         after, out_of_reach = [await store.find(wanting("red"), access) for access in (EVERYTHING, OWN)]
 
     assert (before.turns, after.turns, out_of_reach.turns) == (False, True, False)
+
+
+async def test_outlines_that_are_likely_asked_for_are_of_the_moment_of_what_was_found(store_database: str) -> None:
+    async with opened(store_database, connections=1) as store:
+        await store.put([memory("one", "red"), memory("two", "blue")], EVERYTHING)
+        keys = all_keys(store_database)
+
+        def likely(found: Found) -> list[int]:
+            with psycopg.connect(store_database, autocommit=True) as another:
+                another.execute("UPDATE remit.passage SET superseded = true")
+            return keys
+
+        answer = await store.find(replace(wanting("red"), likely=likely), EVERYTHING)
+        assert list(answer.outlines or ()) == keys
+        assert await store.outlines(keys, EVERYTHING) == {}, "later they do not stand"
+
+
+async def test_without_time_for_outlines_what_was_found_stands(store_database: str) -> None:
+    async with opened(store_database, connections=1) as store:
+        await store.put([memory("one", "red")], EVERYTHING)
+        keys = all_keys(store_database)
+
+        def likely(found: Found) -> list[int]:
+            time.sleep(0.5)  # as long as all of the search has: then its time is over
+            return keys
+
+        answer = await store.find(replace(wanting("red", seconds=0.5), likely=likely), EVERYTHING)
+        again = await store.find(replace(wanting("red"), likely=lambda found: keys), EVERYTHING)
+
+    assert (answer.postings["red"].keys.size, answer.outlines, answer.exhausted) == (1, None, None)
+    assert (again.postings["red"].keys.size, list(again.outlines or ())) == (1, keys)
 
 
 # Plans
