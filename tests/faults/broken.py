@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -68,17 +69,28 @@ class Late(Broken):
 
 
 class Interfered(Broken):
-    """A store to which something is done right before the first call of one method, which is then the real one's."""
+    """A store to which something is done right before the first call of one method, which is then the real one's.
 
-    def __init__(self, store: Any, method: str, interfere: Callable[[], None]) -> None:
+    What that gives, if anything, is called when the call is over.
+    """
+
+    def __init__(self, store: Any, method: str, interfere: Callable[[], Callable[[], object] | None]) -> None:
         super().__init__(Apart(store) if method == "outlines" else store, {})
         self._method, self._interfere = method, interfere
 
     def __getattr__(self, name: str) -> Any:
-        if name == self._method:
-            self._method = ""
-            self._interfere()
-        return getattr(self._store, name)
+        if name != self._method:
+            return getattr(self._store, name)
+        self._method = ""
+        return partial(self._call, getattr(self._store, name))
+
+    async def _call(self, method: Callable[..., Awaitable[Any]], *asked: Any) -> Any:
+        undo = self._interfere()
+        try:
+            return await method(*asked)
+        finally:
+            if undo is not None:
+                undo()
 
 
 def over(engine: Engine, broken: Callable[[Any], Any]) -> Engine:

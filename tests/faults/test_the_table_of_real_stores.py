@@ -74,15 +74,15 @@ async def test_a_connection_killed_between_two_calls_is_made_anew_or_told_and_th
 
 
 @contextmanager
-def locked(dsn: str) -> Iterator[Callable[[], None]]:
-    """Locks a database's tables when it is called, until the end."""
+def locked(dsn: str) -> Iterator[Callable[[], Callable[[], None]]]:
+    """Locks a database's tables when it is called, until what it gives is called."""
     with psycopg.connect(dsn) as holder:
 
-        def lock() -> None:
+        def lock() -> Callable[[], None]:
             holder.execute(LOCK)
+            return holder.rollback
 
         yield lock
-        holder.rollback()
 
 
 @pytest.mark.parametrize("method", METHODS)
