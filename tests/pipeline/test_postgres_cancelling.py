@@ -150,7 +150,8 @@ async def test_a_task_cancelled_by_its_loop_is_told_so_and_leaves_nothing_behind
 
 
 async def test_a_thousand_searches_cancelled_at_random_lose_no_connection(store_database: str) -> None:
-    async with opened(store_database, connections=2) as store:
+    patient = 5  # a machine with much else to do may take longer than `cancelSeconds`, and that closes a connection rightly
+    async with opened(store_database, connections=2, cancel_seconds=patient) as store:
         random, before = Random(7), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
         async def searched(seconds: float) -> None:
