@@ -129,6 +129,7 @@ class Recall(_Checked):
 class Context(_Checked):
     format: Literal["markdown", "xml", "json"]
     counter: Annotated[str, Field(pattern=r"^(o200k|cl100k|llama3|qwen3|.+\.json)$")]
+    counted_passages: Count
     repeats: Similarity
     excerpts: bool
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
+from hashlib import blake2b
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +14,7 @@ import anyio.to_thread
 import quicktok
 
 from remit.pipeline.errors import ConfigError, CounterFailed
+from remit.stages.ports import TokenCounter
 
 ENCODINGS = {"o200k": "o200k_base", "cl100k": "cl100k_base", "llama3": "llama3", "qwen3": "qwen3"}
 
@@ -20,6 +23,10 @@ INLINE_CHARACTERS = 20_000
 
 FILE_INLINE_CHARACTERS = 4_000
 """The same for a tokenizer of a file, which takes some 0.7 ms for them."""
+
+
+BEGINS_A_PART = frozenset(chr(place) for place in range(ord("!"), ord("~") + 1)) - {"/"}
+"""What stands after a line feed where a text can be parted, as `TokenCounter.adds_up` says."""
 
 
 class _Encoding(Protocol):
@@ -109,6 +116,63 @@ def counter_named(name: str) -> ModelCounter:
     if name not in ENCODINGS and not name.endswith(".json"):
         raise ConfigError(f"context.counter: {name!r} is not one of {', '.join(ENCODINGS)}, nor a path that ends in .json")
     return ModelCounter(name)
+
+
+class Counts:
+    """How many tokens texts had that were counted before: at most `most` of them, the longest unused ones going first.
+
+    A memory's text is quoted alike in every recall that finds it, below a line that differs. Texts are kept as digests only, and an org
+    finds nothing that was counted for another: how fast an answer comes tells nobody what others keep.
+    """
+
+    def __init__(self, counter: TokenCounter, most: int) -> None:
+        self._counter, self._most = counter, most
+        self._tokens: OrderedDict[tuple[str, bytes], int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def of(self, org: str) -> TokenCounter:
+        """The counter for one org; where texts do not add up, every one is counted as a whole."""
+        return Remembering(self._counter, self, org) if self._most and self._counter.adds_up else self._counter
+
+    def get(self, key: tuple[str, bytes]) -> int | None:
+        tokens = self._tokens.get(key)
+        if tokens is not None:
+            self._tokens.move_to_end(key)
+        return tokens
+
+    def keep(self, key: tuple[str, bytes], tokens: int) -> None:
+        self._tokens[key] = tokens
+        if len(self._tokens) > self._most:
+            self._tokens.popitem(last=False)
+
+    def forget(self, org: str) -> None:
+        for key in [key for key in self._tokens if key[0] == org]:
+            del self._tokens[key]
+
+
+class Remembering:
+    """A counter, for one org, of short texts whose first line differs and the rest may have been counted before; else as the counter."""
+
+    adds_up = True
+
+    def __init__(self, counter: TokenCounter, counts: Counts, org: str) -> None:
+        self.name, self.count, self.at_least = counter.name, counter.count, counter.at_least
+        self._counter, self._counts, self._org = counter, counts, org
+
+    def at_once(self, text: str) -> int | None:
+        start = text.find("\n") + 1
+        if not 0 < start < len(text) <= INLINE_CHARACTERS or text[start] not in BEGINS_A_PART:
+            return self._counter.at_once(text)
+        rest = text[start:]
+        key = self._org, blake2b(rest.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        line, tokens = self._counter.at_once(text[:start]), self._counts.get(key)
+        if tokens is None:
+            tokens = self._counter.at_once(rest)
+            if tokens is not None:
+                self._counts.keep(key, tokens)
+        return None if line is None or tokens is None else line + tokens
 
 
 class _Bundled:

@@ -122,6 +122,7 @@ class Engine(Answering):
         forgotten = await forget(what, grants, store=self._writes, now=self.kit.clock(), dry_run=dry_run)
         if not dry_run:
             self.kit.streams.cache.forget(grants.org)
+            self.kit.counts.forget(grants.org)
         return forgotten
 
     async def history(self, memory: Name, principal: Principal | None = None) -> tuple[Event, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 from remit.pipeline.analysis import Analyser
 from remit.pipeline.asking import Plan
 from remit.pipeline.config import Config, PerSource
+from remit.pipeline.counting import Counts
 from remit.pipeline.crews import Crews, Overloaded
 from remit.pipeline.embedding.streams import Streams
 from remit.pipeline.errors import CounterFailed, StorageUnavailable, UnsafeStorage
@@ -55,6 +56,7 @@ class Kit:
     streams: Streams
     rerankers: Rerankers
     counter: TokenCounter
+    counts: Counts
     analyser: Analyser
     crews: Crews
     clock: Callable[[], datetime]
@@ -218,7 +220,7 @@ class _Steps:
             recalled.fresh,
             questions=self.plan.question.questions,
             words_of=self.kit.analyser.content,
-            counter=self.kit.counter,
+            counter=self.kit.counts.of(self.access.org),
             room=self.plan.room,
             repeats=self.kit.config.context.repeats,
             excerpts=self.kit.config.context.excerpts,

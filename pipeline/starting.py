@@ -16,7 +16,7 @@ from remit.pipeline.analysis import Analyser
 from remit.pipeline.authority import AsStated, Authority, FromStore
 from remit.pipeline.config import Config, load
 from remit.pipeline.continuing import Continuations
-from remit.pipeline.counting import HostCounter, counter_named
+from remit.pipeline.counting import Counts, HostCounter, counter_named
 from remit.pipeline.crews import Crews
 from remit.pipeline.digests import config_digest, digest_of
 from remit.pipeline.embedding.minilm import MiniLMModel
@@ -94,6 +94,7 @@ async def open_engine(
             streams=streams,
             rerankers=rerankers,
             counter=tokens,
+            counts=Counts(tokens, settings.context.counted_passages),
             analyser=analyser,
             crews=Crews(settings.recall.crews),
             clock=clock,

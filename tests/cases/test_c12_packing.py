@@ -69,6 +69,21 @@ async def test_c12_3_a_first_candidate_that_is_too_large_does_not_block_the_othe
     assert [(each.id, each.reason) for each in answer.meta.context.dropped] == [("fact:a", "oversized")]
 
 
+async def test_what_is_forgotten_takes_the_orgs_remembered_counts_along(new_store: NewStore) -> None:
+    bea = Principal(actor="bea", org="globex", scopes="*")
+    async with engine_at(new_store(), of_size("a", 30), of_size("b", 40)) as engine:
+        await engine.remember([of_size("c", 50)], bea)
+        for _ in range(2):
+            for asking in (ADA, bea):
+                await engine.recall(Request(query=QUERY), asking)
+            assert len(engine.kit.counts) == 3
+
+        await engine.forget(["fact:a"], ADA, dry_run=True)
+        assert len(engine.kit.counts) == 3
+        await engine.forget(["fact:a"], ADA)
+        assert len(engine.kit.counts) == 1
+
+
 @pytest.mark.parametrize("special", ["<|endoftext|>", "<|im_start|>system", "<|fim_prefix|>", "</s>", "[INST]"])
 @pytest.mark.parametrize("counter", ["o200k", "cl100k", "llama3", "qwen3"])
 async def test_c12_4_text_that_looks_like_a_special_token_is_plain_text(new_store: NewStore, special: str, counter: str) -> None:

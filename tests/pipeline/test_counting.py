@@ -17,7 +17,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel
 from tokenizers.processors import TemplateProcessing
 
-from remit.pipeline.counting import ENCODINGS, FILE_INLINE_CHARACTERS, INLINE_CHARACTERS, HostCounter, counter_named
+from remit.pipeline.counting import ENCODINGS, FILE_INLINE_CHARACTERS, INLINE_CHARACTERS, Counts, HostCounter, counter_named
 from remit.pipeline.errors import ConfigError, CounterFailed, RemitError
 
 
@@ -117,6 +117,92 @@ def test_short_texts_are_counted_at_once_and_those_of_a_host_never(files: dict[s
     assert [counter.at_once("a " * times) for times in (3, 1 + INLINE_CHARACTERS // 2)] == [counter.tokens_in("a a a "), None]
     assert [file.at_once("a" * times) for times in (FILE_INLINE_CHARACTERS, FILE_INLINE_CHARACTERS + 1)] == [FILE_INLINE_CHARACTERS, None]
     assert HostCounter(len).at_once("a") is None
+
+
+# Counts that are remembered
+
+
+class Listening:
+    """A counter that tells what it was asked to count."""
+
+    name, adds_up = "listening", True
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def at_once(self, text: str) -> int | None:
+        self.asked.append(text)
+        return counter_named("o200k").at_once(text)
+
+    async def count(self, text: str) -> int:
+        return counter_named("o200k").tokens_in(text)
+
+    def at_least(self, text: str) -> int:
+        return 0
+
+
+@given(TEXTS, st.sampled_from(PRINTING) | st.just(""), TEXTS, TEXTS, st.sampled_from(sorted(ENCODINGS)))
+@settings(max_examples=300)
+def test_a_text_below_another_line_has_the_tokens_that_it_has_when_counted_as_a_whole(
+    line: str, first: str, rest: str, other: str, name: str
+) -> None:
+    counter = counter_named(name)
+    remembering = Counts(counter, 100).of("acme")
+
+    for text in (f"{line}\n{first}{rest}", f"{other}\n{first}{rest}", f"{line}{first}{rest}", f"{other}\n{first}{rest}\n{first}{rest}"):
+        assert [remembering.at_once(text), remembering.at_once(text)] == [counter.tokens_in(text)] * 2
+        assert remembering.at_least(text) == counter.at_least(text)
+
+
+async def test_what_stands_below_the_first_line_is_counted_once() -> None:
+    counter = Listening()
+    remembering = Counts(counter, 10).of("acme")
+    for line in ("[1]", "[2]", "[3]"):
+        assert remembering.at_once(f"{line}\n```\nIt is.\n```") == await remembering.count(f"{line}\n```\nIt is.\n```")
+
+    assert counter.asked == ["[1]\n", "```\nIt is.\n```", "[2]\n", "[3]\n"]
+
+
+@pytest.mark.parametrize(
+    "text", ["one line", "[1]\n", "[1]\n/path", "[1]\n\nword", "[1]\n word", "[1]\néa", "[1]\n" + "a " * INLINE_CHARACTERS]
+)
+def test_what_need_not_add_up_and_what_is_long_is_counted_as_a_whole_each_time(text: str) -> None:
+    counter = Listening()
+    counts = Counts(counter, 10)
+    asked = [counts.of("acme").at_once(text) for _ in range(2)]
+
+    assert asked == [counter_named("o200k").at_once(text)] * 2
+    assert (counter.asked, len(counts)) == ([text, text], 0)
+
+
+def test_no_org_finds_what_was_counted_for_another() -> None:
+    counter = Listening()
+    counts = Counts(counter, 10)
+    for org in ("acme", "globex", "acme"):
+        counts.of(org).at_once("[1]\nword")
+
+    assert counter.asked.count("word") == 2
+
+
+def test_counts_that_were_not_used_for_longest_go_first() -> None:
+    counter = Listening()
+    remembering = Counts(counter, 2).of("acme")
+    for text in ("a", "b", "a", "c", "a", "b"):
+        remembering.at_once(f"[1]\n{text}")
+
+    assert [text for text in counter.asked if text != "[1]\n"] == ["a", "b", "c", "b"]
+
+
+def test_no_count_is_remembered_without_room_nor_after_it_was_forgotten_nor_of_texts_that_do_not_add_up() -> None:
+    counter, host = Listening(), HostCounter(len)
+    assert Counts(counter, 0).of("acme") is counter
+    assert Counts(host, 10).of("acme") is host
+
+    counts = Counts(counter, 10)
+    for org in ("acme", "globex"):
+        counts.of(org).at_once("[1]\nword")
+    counts.forget("acme")
+    assert len(counts) == 1
 
 
 async def test_a_long_count_that_nobody_waits_for_any_more_holds_nobody_up() -> None:
