@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -84,8 +84,10 @@ class _Filling:
         self.waiting: list[Memory] | None = None
         self._counter, self._budget = counter, budget
         self._kept: list[Line] = []
+        self._groups: dict[str, list[str]] = {}
         self._left_out: list[tuple[MemoryId, Reason]] = []
-        self._text, self._size = "", 0
+        self._size = 0
+        self._known: dict[str, int] = {}
 
     async def fill(self, deadline: float) -> None:
         while self.waiting and anyio.current_time() < deadline:
@@ -100,18 +102,31 @@ class _Filling:
         line = _line(memory)
         if self._counter.at_least(line.text) > self._budget:
             return Reason.OVERSIZED
-        text = _rendered([*self._kept, line])
-        size = await self._counter.count(text)
+        written = _written(line)
+        group = [*self._groups.get(line.group, ()), written]
+        size = await self._tokens({**self._groups, line.group: group})
         if size <= self._budget:
-            self._kept, self._text, self._size = [*self._kept, line], text, size
+            self._kept.append(line)
+            self._groups[line.group], self._size = group, size
             return None
-        alone = await self._counter.count(_rendered([line])) if self._kept else size
+        alone = await self._tokens({line.group: [written]}) if self._kept else size
+        self._known.pop(written, None)
         return Reason.OVERSIZED if alone > self._budget else Reason.NO_ROOM
+
+    async def _tokens(self, groups: Mapping[str, Sequence[str]]) -> int:
+        """How many these have as one brief. Its parts begin at a line's start, so where tokens add up, only a new one is counted."""
+        parts = _parts(groups)
+        if not self._counter.adds_up:
+            return await self._counter.count("".join(parts))
+        for part in parts:
+            if part not in self._known:
+                self._known[part] = await self._counter.count(part)
+        return sum([self._known[part] for part in parts])
 
     def told(self) -> Brief:
         unfinished = [(memory.id, Reason.UNFINISHED) for memory in self.waiting or ()]
         return Brief(
-            text=self._text,
+            text="".join(_parts(self._groups)),
             tokens=self._size,
             budget=self._budget,
             lines=tuple(self._kept),
@@ -119,11 +134,17 @@ class _Filling:
         )
 
 
-def _rendered(lines: Sequence[Line]) -> str:
-    """Markdown: a heading for each group that has lines, one line a memory with where it came from. Nothing for no lines."""
+def _written(line: Line) -> str:
+    """A memory as a line of Markdown, with where it came from."""
+    return f"- {line.text} [{shown(f'{line.id}, {line.scope}')}]\n"
+
+
+def _parts(groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """A heading for each group and its lines, which make the brief one after the other, with an empty line between groups."""
     parts: list[str] = []
     for group, heading in HEADINGS.items():
-        of_group = [f"- {line.text} [{shown(f'{line.id}, {line.scope}')}]" for line in lines if line.group == group]
-        if of_group:
-            parts.append(f"## {heading}\n" + "\n".join(of_group) + "\n")
-    return "\n".join(parts)
+        if group in groups:
+            if parts:
+                parts[-1] += "\n"
+            parts += [f"## {heading}\n", *groups[group]]
+    return parts

@@ -187,8 +187,12 @@ class Remembered:
     name = "o200k"
     at_least = staticmethod(counter_named("o200k").at_least)
 
-    def __init__(self) -> None:
+    def __init__(self, *, adds_up: bool = True) -> None:
+        self.adds_up = adds_up
         self._known: dict[str, int] = {}
+
+    def at_once(self, _text: str) -> None:
+        return None
 
     async def count(self, text: str) -> int:
         if text not in self._known:
@@ -196,12 +200,37 @@ class Remembered:
         return self._known[text]
 
 
-async def read(facts: Sequence[Fact]) -> Sequence[Memory]:
-    """Facts as a store gives them for a brief."""
-    async with engine_at("memory:", *facts) as engine:
+async def read(items: Sequence[Item]) -> Sequence[Memory]:
+    """Items as a store gives them for a brief."""
+    async with engine_at("memory:", *items) as engine:
         return await engine.store.brief(
             access_for(EVERYTHING, Narrowing(sources=frozenset(Source)), NOW), pinned=99, important=99, recent=99
         )
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_brief_whose_lines_are_counted_one_by_one_is_the_one_that_is_counted_as_a_whole() -> None:
+    chance, config = random.Random(6), load()
+    texts = ["x " + " ".join(chance.choices(PIECES, k=chance.choice([0, 1, 2, 4]))) for _ in range(24)]
+    items: list[Item] = [Fact(id=f"f{n:02}", text=text, pinned=n % 2 == 0) for n, text in enumerate(texts)]
+    everything = await read([*items, *[Session(id=f"s{n:02}", text=text) for n, text in enumerate(texts)]])
+    line_by_line, whole = Remembered(), Remembered(adds_up=False)
+    full = 0
+    for _ in range(300):
+        some = chance.sample(everything, k=chance.randint(1, 9))
+
+        async def those(_access: Any, *, some: Sequence[Memory] = some, **_most: int) -> Sequence[Memory]:
+            return some
+
+        store: Any = SimpleNamespace(brief=those)
+        tokens = chance.choice([20, 60, 120, 300, 900])
+        one, other = [
+            await brief(EVERYTHING, store=store, counter=counter, config=config, now=NOW, tokens=tokens, project=None)
+            for counter in (line_by_line, whole)
+        ]
+        assert one == other
+        full += len({line.group for line in one.lines}) == 3 and len(one.left_out) > 0
+    assert full > 10
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
