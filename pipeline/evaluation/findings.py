@@ -67,7 +67,7 @@ def _tile(result: Result, name: str, title: str, said: str) -> Markup:
     return Markup(f'<div class="tile">{joined(*pieces)}</div>')
 
 
-def comparison(moves: Mapping[str, Mapping[str, Any]] | None) -> Markup:
+def comparison(moves: Mapping[str, Mapping[str, Any]] | None, k: int) -> Markup:
     if not moves:
         return Markup("")
     most = max(abs(told[end]) for told in moves.values() for end in ("low", "high"))
@@ -78,7 +78,7 @@ def comparison(moves: Mapping[str, Mapping[str, Any]] | None) -> Markup:
         moved = ", ".join(f"{len(told[way])} {way}" for way in ("rose", "fell") if told[way]) or "none moved"
         rows.append(
             [
-                text(name),
+                text(name.replace("@k", f"@{k}")),
                 figure(f"compared.{name}.before", told["before"], f"{told['before']:.3f}"),
                 figure(f"compared.{name}.after", told["after"], f"{told['after']:.3f}"),
                 element("span", text(f"{told['difference']:+.3f}"), sign),
@@ -87,7 +87,10 @@ def comparison(moves: Mapping[str, Mapping[str, Any]] | None) -> Markup:
                 text(moved),
             ]
         )
-    said = "Mean differences over the same cases, with bootstrap intervals. One that does not hold 0 is no accident."
+    both = max(told["cases"] for told in moves.values())
+    said = (
+        f"Means over the {both} cases of both runs, with bootstrap intervals. Where cases are many, an interval without 0 is no accident."
+    )
     return section("moved", "What moved", said, card(table("What moved since the other run", columns, rows, quiet=True)))
 
 

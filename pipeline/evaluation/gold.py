@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from remit.pipeline.authority import Principal, principal_from
 from remit.pipeline.config import Limits
 from remit.pipeline.errors import InvalidRequest
-from remit.pipeline.fields import list_at, mapping_at, member_at, name_at, unknown
+from remit.pipeline.fields import list_at, mapping_at, member_at, name_at, unknown, without_surrogates
 from remit.pipeline.items import memory_id
 from remit.pipeline.outcome import Outcome
 from remit.stages.request import Request
@@ -86,6 +86,7 @@ def _case(
             raise InvalidRequest(key, "is missing")
     relevant = _ids("relevant", given["relevant"], limits)
     needs = _ids("needs", given["needs"], limits) if "needs" in given else relevant
+    must_not = _apart("mustNot", given, limits, {"relevant": relevant, "needed": needs})
     outcome = given.get("outcome")
     return Case(
         name=name_at("name", given.get("name", number), limits.name_characters),
@@ -93,8 +94,8 @@ def _case(
         principal=principal_from(given["principal"], host=True, limits=limits),
         relevant=relevant,
         needs=needs,
-        must_not=_apart("mustNot", given, limits, relevant),
-        related=_apart("related", given, limits, relevant),
+        must_not=must_not,
+        related=_apart("related", given, limits, {"relevant": relevant, "in mustNot": must_not}),
         outcome=None if outcome is None else member_at("outcome", outcome, Outcome),
         half=None if given.get("half") is None else name_at("half", given["half"], limits.name_characters),
     )
@@ -105,6 +106,8 @@ def _request(given: Mapping[Any, Any], request_from: Callable[[object], Request]
     for key in OF_THE_LINE:
         if key in stated:
             raise InvalidRequest(f"request.{key}", "is stated by the line itself")
+    if "continuation" in stated:
+        raise InvalidRequest("request.continuation", "cannot stand here: a case is asked from its start")
     try:
         request = replace(request_from({**stated, "query": given["query"]}), as_of=given["asOf"])
         check(request)
@@ -112,7 +115,7 @@ def _request(given: Mapping[Any, Any], request_from: Callable[[object], Request]
         if error.field.split(".")[0] in OF_THE_LINE or error.field.startswith("request"):
             raise
         raise InvalidRequest(f"request.{error.field}", error.fact.removeprefix(f"{error.field}: ")) from None
-    return request
+    return replace(request, query=without_surrogates(request.query))
 
 
 def _ids(field: str, value: object, limits: Limits) -> tuple[str, ...]:
@@ -120,10 +123,11 @@ def _ids(field: str, value: object, limits: Limits) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def _apart(field: str, given: Mapping[Any, Any], limits: Limits, relevant: tuple[str, ...]) -> tuple[str, ...]:
-    """Ids of a list that cannot be relevant as well."""
+def _apart(field: str, given: Mapping[Any, Any], limits: Limits, others: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """Ids of a list that cannot be in any of the others as well."""
     ids = _ids(field, given.get(field, ()), limits)
     for each in ids:
-        if each in relevant:
-            raise InvalidRequest(field, f"{each} is relevant")
+        for what, other in others.items():
+            if each in other:
+                raise InvalidRequest(field, f"{each} is {what}")
     return ids

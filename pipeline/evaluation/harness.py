@@ -143,7 +143,7 @@ def _exposed(
     found: Sequence[str],
 ) -> dict[str, int]:
     """Per boundary, how much of what this principal may not read came across it."""
-    asked = case.query
+    asked = " ".join((case.query, *case.request.questions, *case.request.phrases))
     meta = answer.meta if answer else {}
     reasons = " ".join(f"{each['detail']} {each['next']}" for each in meta.get("because", ()))
     matched = {source: counts["matched"] for source, counts in meta.get("bySource", {}).items()}

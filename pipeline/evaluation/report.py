@@ -19,7 +19,7 @@ def report_of(result: Mapping[str, Any], comparison: Mapping[str, Mapping[str, A
     where, then time and work, routes and plans, and every case."""
     parts = [
         findings.measures(result),
-        findings.comparison(comparison),
+        findings.comparison(comparison, result["k"]),
         findings.exposure(result),
         findings.mutations(result),
         findings.funnel(result),
@@ -58,7 +58,7 @@ def _head(result: Mapping[str, Any]) -> Markup:
         figure("returned.wrong", returned["wrong"]),
         text(" that were not; "),
         figure("lost.count", lost),
-        text(" pieces of evidence lost on the way; "),
+        text(f" {'piece' if lost == 1 else 'pieces'} of evidence lost on the way; "),
         figure("latency.half", result["latency"]["p50"], f"{result['latency']['p50']:.1f}"),
         text(" ms for half of the recalls."),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from remit.pipeline.evaluation.curves import Curve
@@ -52,6 +53,24 @@ def result_of(
 def figures_of(result: Mapping[str, Any]) -> dict[str, dict[str, float | None]]:
     """Case → its figures, out of a result; cases are told apart by name."""
     return {each["name"]: each["measures"] for each in result["each"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """Of another run's result what a comparison needs: figures and questions by case, and at how many cards it looked."""
+
+    k: int
+    queries: Mapping[str, str]
+    figures: Mapping[str, Mapping[str, float | None]]
+
+
+def before_of(result: Any) -> Before:
+    """Reads a result that was written earlier. Raises `KeyError`, `TypeError`, `ValueError` or `AttributeError` for what is none."""
+    figures = figures_of(result)
+    for value in (value for measured in figures.values() for value in measured.values()):
+        if value is not None and not 0 <= value <= 1:
+            raise ValueError(value)
+    return Before(k=result["k"], queries={each["name"]: each["query"] for each in result["each"]}, figures=figures)
 
 
 def loose(result: Mapping[str, Any]) -> list[str]:

@@ -1,20 +1,15 @@
-"""Evaluating: the `eval` command's work, from a gold file to a result, and what a person sees of it."""
+"""Evaluating: the `eval` command's work, from a gold file to a result and its report."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from remit.pipeline.asking import asked
 from remit.pipeline.authority import Principal
@@ -24,27 +19,23 @@ from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.evaluation.curves import curves, rounds
 from remit.pipeline.evaluation.gold import Case, cases_from
 from remit.pipeline.evaluation.harness import evaluated
-from remit.pipeline.evaluation.measures import MEASURES, moved
+from remit.pipeline.evaluation.measures import moved
 from remit.pipeline.evaluation.mutations import copied, mutated
 from remit.pipeline.evaluation.report import report_of
-from remit.pipeline.evaluation.result import figures_of, loose, result_of
+from remit.pipeline.evaluation.result import Before, before_of, result_of
 from remit.pipeline.faces.host import Host, json_file
 from remit.pipeline.faces.telemetry import ears
 from remit.pipeline.faces.wire import item_from, request_from
 from remit.pipeline.items import Item
 from remit.pipeline.starting import now_in_utc, open_engine
-from remit.stages.render import shown
 
 MUTATIONS = 5
-
-SHOWN = 20
-"""Pieces of lost evidence that a person gets to see; a program gets all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluating:
-    """What an evaluation is to do beyond asking: `memories` are taken into a store of their own and asked instead of the host's, and
-    `copy` is an empty store that mutations may change."""
+    """What an evaluation is to do beyond asking: `memories` are taken into a store of their own and asked instead of the host's,
+    `copy` is an empty store that mutations may change, `before` the run that this one is compared with."""
 
     host: Host
     cases: Sequence[Case]
@@ -54,6 +45,7 @@ class Evaluating:
     with_curves: bool
     with_mutations: bool
     copy: str | None = None
+    before: Before | None = None
 
     @classmethod
     def of(
@@ -67,22 +59,26 @@ class Evaluating:
         with_curves: bool,
         with_mutations: bool,
         copy: str | None = None,
+        against: str | None = None,
     ) -> Evaluating:
-        """Reads and checks the gold file, before any store is opened. Raises `InvalidRequest` naming file, line and field."""
+        """Reads and checks the gold file, and the other run, before any store is opened. Raises `InvalidRequest` naming file, line and
+        field. An evaluation leaves no receipts: nobody was answered."""
         cases = [case for case in _cases(gold, host.config) if half is None or case.half == half]
         if not cases:
             raise InvalidRequest("half", f"no case of {gold} is of {half!r}")
         if k is not None and k < 1:
             raise InvalidRequest("k", "must be 1 or more")
+        k = k or host.config.evaluation.k
         return cls(
-            host=host,
+            host=replace(host, config=replace(host.config, receipts=replace(host.config.receipts, file=""))),
             cases=cases,
             gold=gold,
             memories=None if memories is None else _items(memories, host),
-            k=k or host.config.evaluation.k,
+            k=k,
             with_curves=with_curves,
             with_mutations=with_mutations,
             copy=copy,
+            before=None if against is None else _before(against, cases, k, host.config),
         )
 
     @property
@@ -137,13 +133,13 @@ class Evaluating:
 
 def _cases(gold: str, config: Config) -> list[Case]:
     now = now_in_utc()
-    try:
-        with Path(gold).open(encoding="utf-8-sig") as lines:
-            return cases_from(
-                lines, file=gold, request_from=request_from, check=lambda request: asked(request, config, now), limits=config.limits
-            )
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable("gold", gold, error) from None
+    return cases_from(
+        _lines("gold", gold),
+        file=gold,
+        request_from=request_from,
+        check=lambda request: asked(request, config, now),
+        limits=config.limits,
+    )
 
 
 async def _taken_in(engine: Engine, items: Mapping[str, Sequence[tuple[str, Item]]]) -> None:
@@ -158,11 +154,7 @@ async def _taken_in(engine: Engine, items: Mapping[str, Sequence[tuple[str, Item
 def _items(file: str, host: Host) -> dict[str, list[tuple[str, Item]]]:
     """Org → (file:line, item) of a file of memories. Raises `InvalidRequest` naming the line that is wrong."""
     by_org: dict[str, list[tuple[str, Item]]] = {}
-    try:
-        lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable("memories", file, error) from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_lines("memories", file), start=1):
         if not line.strip():
             continue
         where = f"{file}:{number}"
@@ -176,23 +168,57 @@ def _items(file: str, host: Host) -> dict[str, list[tuple[str, Item]]]:
     return by_org
 
 
-def _unreadable(field: str, file: str, error: OSError | UnicodeDecodeError) -> InvalidRequest:
-    return InvalidRequest(field, f"{file!r} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}")
-
-
-def compared(result: Mapping[str, Any], against: str, config: Config) -> dict[str, Any]:
-    """What moved since the result of another run, as `--json` wrote it."""
-    other = json_file("against", against, config.limits.line_bytes)
+def _lines(field: str, file: str) -> Iterator[str]:
+    """The lines of a file, one after the other. Raises `InvalidRequest` naming `field` for a file, or the line, that cannot be read."""
     try:
-        before = figures_of(other)
-    except (KeyError, TypeError, AttributeError):
-        raise InvalidRequest("against", f"{against!r} is not the result of an evaluation") from None
-    return dict(moved(before, figures_of(result), resamples=config.evaluation.resamples, seed=config.evaluation.seed))
+        with Path(file).open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError:
+                    raise InvalidRequest(f"{file}:{number}", "is not UTF-8") from None
+    except OSError as error:
+        raise InvalidRequest(field, f"{file!r} cannot be read: {error.strerror}") from None
+
+
+def _before(file: str, cases: Sequence[Case], k: int, config: Config) -> Before:
+    """The result of another run, as `--json` wrote it. Raises `InvalidRequest` for one that says nothing of these cases."""
+    path = Path(file)
+    most = max(config.limits.line_bytes, path.stat().st_size if path.is_file() else 0)
+    try:
+        before = before_of(json_file("against", file, most))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, InvalidRequest):
+            raise
+        raise InvalidRequest("against", f"{file!r} is not the result of an evaluation") from None
+    if before.k != k:
+        raise InvalidRequest("against", f"{file!r} looked at {before.k} cards, this run at {k}: --k {before.k} makes them alike")
+    if not any(before.queries.get(case.name) == case.query for case in cases):
+        raise InvalidRequest("against", f"no case of {file!r} has the name and the question of one here")
+    return before
+
+
+def compared(result: Mapping[str, Any], before: Before, config: Config) -> dict[str, Any]:
+    """What moved since another run, over the cases that ask the same under the same name."""
+    after = {each["name"]: each["measures"] for each in result["each"] if before.queries.get(each["name"]) == each["query"]}
+    return dict(moved(before.figures, after, resamples=config.evaluation.resamples, seed=config.evaluation.seed))
 
 
 def sound(result: Mapping[str, Any]) -> bool:
     """Whether nothing leaked and every property held."""
     return not any(result["exposure"].values()) and all(each["holds"] for each in result.get("mutations", ()))
+
+
+def writable(file: str) -> None:
+    """Raises `InvalidRequest` when a report cannot be written there, which is better known before an hour of asking than after."""
+    path = Path(file)
+    there = path.exists()
+    try:
+        path.open("ab").close()
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise InvalidRequest("html", f"{file!r} cannot be written: {error.strerror}") from None
 
 
 def write_report(file: str, result: Mapping[str, Any]) -> None:
@@ -201,79 +227,3 @@ def write_report(file: str, result: Mapping[str, Any]) -> None:
         Path(file).write_text(report_of(result, result.get("compared")), encoding="utf-8")
     except OSError as error:
         raise InvalidRequest("html", f"{file!r} cannot be written: {error.strerror}") from None
-
-
-def show_result(console: Console, result: Mapping[str, Any]) -> None:
-    """The measures, what leaked, what was lost, and how long it took."""
-    console.print(Text(f"{shown(result['gold'])}: {result['cases']} cases", style="bold"))
-    moves = result.get("compared", {})
-    table = _table("measure", "", *(("before", "difference", "95 % of resamples") if moves else ()), numbers=(1, 2, 3))
-    for name in MEASURES:
-        value, move = result["measures"][name], moves.get(name)
-        cells: list[str | Text] = [name.replace("@k", f"@{result['k']}"), "–" if value is None else f"{value:.3f}"]
-        if move:
-            style = "green" if move["low"] > 0 else "red" if move["high"] < 0 else "dim"
-            cells += [f"{move['before']:.3f}", Text(f"{move['difference']:+.3f}", style=style), f"{move['low']:+.3f} … {move['high']:+.3f}"]
-        table.add_row(*cells)
-    console.print(table)
-    console.print()
-    _show_exposure(console, result)
-    _show_mutations(console, result)
-    _show_lost(console, result)
-    latency, tokens, returned = result["latency"], result["tokens"], result["returned"]
-    console.print(
-        Text(
-            f"returned {returned['relevant']} relevant and {returned['wrong']} other memories; context {tokens['mean']:.0f} tokens",
-            style="dim",
-        )
-    )
-    _show_work(console, result)
-    console.print(Text(f"p50 {latency['p50']:.1f}, p95 {latency['p95']:.1f}, p99 {latency['p99']:.1f} ms", style="dim"))
-
-
-def _show_work(console: Console, result: Mapping[str, Any]) -> None:
-    """How much went through the stages in the mean, and whether all that the store scans is within the org that asks."""
-    work, scans = result["work"], sum(len(plan["scans"]) for plan in result["plans"])
-    candidates = ", ".join(f"{spread['mean']:.1f} after {stage}" for stage, spread in work["candidates"].items())
-    checks = work["checks"]["memories"]["mean"]
-    console.print(Text(f"candidates of a case: {candidates}; {checks:.1f} looked at again at their sources", style="dim"))
-    if astray := loose(result):
-        console.print(Text(f"plans: not kept within an org: {', '.join(astray)}", style="bold red"))
-    elif scans:
-        console.print(Text(f"plans: all {scans} scans go by an index, and within the org that asks", style="dim"))
-
-
-def _show_exposure(console: Console, result: Mapping[str, Any]) -> None:
-    leaks = {name: count for name, count in result["exposure"].items() if count}
-    if leaks:
-        told = ", ".join(f"{name} {count}" for name, count in leaks.items())
-        console.print(Text(f"exposed: {told}; in {', '.join(map(shown, result['exposedCases']))}", style="bold red"))
-    else:
-        console.print(Text(f"exposed: nothing, at {len(result['exposure'])} boundaries", style="green"))
-
-
-def _show_mutations(console: Console, result: Mapping[str, Any]) -> None:
-    for each in result.get("mutations", ()):
-        word, style = ("holds", "green") if each["holds"] else ("broken", "bold red")
-        console.print(Text.assemble((f"{word:<7}", style), f"{each['name']}: {each['property']}"))
-
-
-def _show_lost(console: Console, result: Mapping[str, Any]) -> None:
-    if not result["lost"]:
-        return
-    table = _table("lost", "evidence", "stage", "reason", "budget")
-    for each in result["lost"][:SHOWN]:
-        budget = ", ".join(f"{name} {value:g}" for name, value in each["budget"].items())
-        table.add_row(*(Text(shown(str(cell))) for cell in (each["case"], each["id"], each["stage"] or "–", each["reason"], budget)))
-    console.print(table)
-    if len(result["lost"]) > SHOWN:
-        where = Counter(f"{each['stage'] or '–'} {each['reason']}" for each in result["lost"])
-        told = ", ".join(f"{name} {count:,}" for name, count in where.most_common())
-        console.print(Text(f"… and {len(result['lost']) - SHOWN:,} more; of all: {told}", style="dim"))
-
-
-def _table(*names: str, numbers: Sequence[int] = ()) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for place, name in enumerate(names):
-        table.add_column(name, justify="right" if place in numbers else "left")
-    return table

@@ -58,6 +58,9 @@ def test_what_more_a_line_may_say() -> None:
         (line(relevant=["doc"]), "relevant[0]"),
         (line(needs=["note:1"]), "needs[0]"),
         (line(mustNot=["doc:d1"]), "mustNot"),
+        (line(needs=["doc:d2"], mustNot=["doc:d2"]), "mustNot"),
+        (line(mustNot=["doc:d2"], related=["doc:d2"]), "related"),
+        (line(request={"continuation": "abc"}), "request.continuation"),
         (line(outcome="fine"), "outcome"),
         (line(principal={"actor": "ada"}), "principal.org"),
         (line(principal={**LINE["principal"], "scopes": ["club:x"]}), "principal.scopes[0]"),  # type: ignore[dict-item]
@@ -72,6 +75,11 @@ def test_a_wrong_line_is_refused_by_file_line_and_field(wrong: str, where: str) 
         read([line(), wrong])
     assert refused.value.field == f"gold.jsonl:2: {where}"
     assert str(refused.value).count(f"{where}: ") == 1
+
+
+def test_half_a_character_in_a_question_is_asked_as_the_engine_asks_it() -> None:
+    (case,) = read([line(query="who owns \ud800 the crane?")])
+    assert case.query == "who owns \ufffd the crane?"
 
 
 def test_a_file_without_a_case_is_refused() -> None:

@@ -1,16 +1,19 @@
 """The harness tells what was found, where the rest was lost, and what crossed a boundary that it must not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 
 import pytest
 from evaluation.worlds import CASES, NOW, case, every_scope, for_all, leaking, world
 
-from remit.pipeline import Principal, Session
+from remit.pipeline import Answer, Engine, Principal, Session
+from remit.pipeline.errors import StorageUnavailable
 from remit.pipeline.evaluation.curves import curves, lowered
 from remit.pipeline.evaluation.harness import evaluated
 from remit.pipeline.evaluation.report import report_of
 from remit.pipeline.evaluation.result import figures_of, result_of
 from remit.pipeline.evaluation.runs import BOUNDARIES, shape_of
+from remit.stages.evidence import Memory
 from remit.stages.request import ContextWanted, Request
 
 
@@ -78,6 +81,50 @@ async def test_what_is_overheard_counts(boundary: str) -> None:
         own = await evaluated(engine, CASES[:1], k=10, ears={boundary: ear("the harbour crane, fact:crane")})
 
     assert (run.exposure()[boundary], own.exposure()[boundary]) == (3, 0)
+
+
+class Talkative(Engine):
+    """Asks more than it was asked, as a broken rewriting of questions would."""
+
+    async def recall(self, request: Request, principal: Principal) -> Answer:
+        return await super().recall(replace(request, query=f"{request.query} quixotic zeppelins"), principal)
+
+
+class Chatty(Engine):
+    """Fails, and says of what."""
+
+    async def recall(self, request: Request, principal: Principal) -> Answer:
+        raise StorageUnavailable("quixotic zeppelins are not to be had")
+
+
+@pytest.mark.parametrize("kind, boundary", [(Talkative, "embedderInput"), (Chatty, "errors")])
+async def test_what_is_embedded_and_what_an_error_says_count(kind: type[Engine], boundary: str) -> None:
+    async with world() as engine:
+        broken = kind(**{each.name: getattr(engine, each.name) for each in fields(engine)})
+        run = await evaluated(broken, CASES[:1], k=10)
+        own = await evaluated(broken, [replace(CASES[0], request=replace(CASES[0].request, questions=("quixotic zeppelins?",)))], k=10)
+
+    assert (run.exposure()[boundary], own.exposure()[boundary]) == (2, 0)
+
+
+class InOrder:
+    """A reranker that leaves the order as it is."""
+
+    name = "in-order"
+
+    async def scores(self, question: str, passages: Sequence[str]) -> Sequence[float]:
+        return [1.0 - place / 1000 for place in range(len(passages))]
+
+
+async def test_what_a_reranker_is_given_counts() -> None:
+    def mixed(memory: Memory) -> Memory:
+        return memory._replace(text=f"{memory.text} Quixotic zeppelins are being bought.")
+
+    crane = case("harbour crane", "fact:crane", "fact:winch", request={"profile": "answer"})
+    async with world(reranker=InOrder()) as engine:
+        run, own = await evaluated(leaking(engine, seen=mixed), [crane], k=10), await evaluated(engine, [crane], k=10)
+
+    assert (run.exposure()["rerankerInput"] > 0, own.exposure()["rerankerInput"]) == (True, 0)
 
 
 async def test_a_count_above_what_may_be_read_is_an_exposure() -> None:

@@ -98,6 +98,7 @@ def test_two_runs_are_compared_and_the_report_is_one_page(eval_: Remit, tmp_path
     "arguments, line",
     [
         (("--against", "gold.jsonl"), "against: "),
+        (("--html", "nowhere/report.html"), "html: 'nowhere/report.html' cannot be written"),
         (("--memories", "none.jsonl"), "memories: 'none.jsonl' cannot be read"),
         (("--memories", "gold.jsonl"), "gold.jsonl:1: source: is missing"),
     ],
@@ -108,6 +109,67 @@ def test_what_is_wrong_is_one_line(eval_: Remit, arguments: tuple[str, str], lin
     assert (told.status, told.out) == (2, "")
     assert line in told.err
     assert told.err.count("\n") == 1
+
+
+WRONG: list[tuple[Any, str]] = [
+    ({"measures": {"precision": "high"}}, "is not the result of an evaluation"),
+    ({"measures": {"precision": float("nan")}}, "is not the result of an evaluation"),
+    ({"measures": {"precision": 7}}, "is not the result of an evaluation"),
+    ({"measures": None}, "is not the result of an evaluation"),
+    ({"query": "another question"}, "no case of 'before.json' has the name and the question of one here"),
+    ({"name": "another name"}, "no case of 'before.json' has the name and the question of one here"),
+]
+
+
+@pytest.mark.parametrize("change, fact", WRONG)
+def test_a_run_that_says_nothing_of_this_one_is_refused_before_a_store_is_opened(
+    remit: Remit, tmp_path: Path, change: dict[str, Any], fact: str
+) -> None:
+    asked = {"name": GOLD[0]["name"], "query": GOLD[0]["query"], "measures": {"precision": 1.0}}
+    (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD[0]) + "\n")
+    (tmp_path / "before.json").write_text(json.dumps({"k": 10, "each": [{**asked, **change}]}))
+    told = remit("eval", "gold.jsonl", "--against", "before.json", "--store", "sqlite:nowhere.db", "--json")
+    assert (told.status, told.json["error"]["field"]) == (2, "against")
+    assert fact in told.json["error"]["message"]
+
+
+def test_a_run_at_another_k_is_refused_and_only_what_asks_the_same_is_compared(eval_: Remit, tmp_path: Path) -> None:
+    before = eval_("--memories", "memories.jsonl", "--json").json
+    before["each"][0]["query"] = "asked otherwise then"
+    (tmp_path / "before.json").write_text(json.dumps(before))
+    other = eval_("--memories", "memories.jsonl", "--against", "before.json", "--k", "1")
+    told = eval_("--memories", "memories.jsonl", "--against", "before.json")
+
+    assert other.status == 2
+    assert "--k 10 makes them alike" in other.err
+    assert "compared: 2 of 3 cases" in told.out
+
+
+def test_an_evaluation_leaves_no_receipts(eval_: Remit, tmp_path: Path) -> None:
+    (tmp_path / "kept.toml").write_text(f'[receipts]\nfile = "{tmp_path}/receipts.jsonl"\n')
+    told = eval_("--memories", "memories.jsonl", "--mutations", "--config", "kept.toml", "--json")
+
+    assert (told.status, {each["holds"] for each in told.json["mutations"]}) == (0, {True})
+    assert not (tmp_path / "receipts.jsonl").exists()
+
+
+def test_a_person_is_told_of_curves_and_of_outcomes_nobody_expected(remit: Remit, tmp_path: Path) -> None:
+    (tmp_path / "memories.jsonl").write_text(json.dumps(MEMORIES[0], ensure_ascii=False).replace("dusk", "dusk\u2028") + "\n")
+    (tmp_path / "gold.jsonl").write_text(json.dumps(gold("lamp", "fact:gone", outcome="nothing_found", mustNot=["fact:lamp"])) + "\n")
+    told = remit("eval", "gold.jsonl", "--memories", "memories.jsonl", "--curves")
+
+    for line in (
+        "another outcome than expected: lamp (enough for nothing_found)",
+        "returned what must not be: lamp (fact:lamp)",
+        "recall by cards of the answer: 1 0.000",
+    ):
+        assert line in told.out
+
+
+def test_a_line_that_is_not_utf_8_is_named(remit: Remit, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_bytes(json.dumps(GOLD[0]).encode() + b'\n{"query": "\xff"}\n')
+    told = remit("eval", "bad.jsonl", "--json")
+    assert (told.status, told.json["error"]["field"]) == (2, "bad.jsonl:2")
 
 
 def test_a_bad_gold_line_is_named_before_anything_is_asked(remit: Remit, tmp_path: Path) -> None:

@@ -52,18 +52,29 @@ def eval(  # noqa: A001 - what people type
     """Measure what is found of what should be, where the rest is lost, and whether anything leaks."""
     import anyio
 
-    from remit.pipeline.faces.evaluating import Evaluating, compared, show_result, sound, write_report
+    from remit.pipeline.faces.evaluating import Evaluating, compared, sound, writable, write_report
+    from remit.pipeline.faces.measured import show_result
     from remit.pipeline.faces.progress import Progress
     from remit.pipeline.faces.show import terminal
 
     host = host_of(common)
     evaluating = Evaluating.of(
-        host, gold, memories=memories, half=half, k=k, with_curves=curves or html is not None, with_mutations=mutations, copy=copy
+        host,
+        gold,
+        memories=memories,
+        half=half,
+        k=k,
+        with_curves=curves or html is not None,
+        with_mutations=mutations,
+        copy=copy,
+        against=against,
     )
+    if html is not None:
+        writable(html)
     with Progress("evaluating", evaluating.steps) as progress:
         result = anyio.run(evaluating.result, progress.at)
-    if against is not None:
-        result["compared"] = compared(result, against, host.config)
+    if evaluating.before is not None:
+        result["compared"] = compared(result, evaluating.before, host.config)
     if html is not None:
         write_report(html, result)
     if common.json:
