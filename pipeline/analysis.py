@@ -6,7 +6,6 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
@@ -105,7 +104,7 @@ class Analyser:
         words = distinct[:most_words]
         idle = all(word.stop for word in words)
         if idle:
-            words = [replace(word, stop=False, common=True) for word in words]
+            words = [word._replace(stop=False, common=True) for word in words]
         plain = tuple(self.plain(query))
         names = dict.fromkeys(_names(plain[:most_words], alias_longest))
         return Terms(words=tuple(words), aliases=tuple(names), plain=plain, cut=len(distinct) > most_words, idle=idle)
@@ -158,16 +157,17 @@ def _distinct(forms: Iterable[_Form], part_weight: float, stops: frozenset[str],
         if known is None:
             words[text] = Term(text, weight, stop, plain, text in commons)
         elif weight > known.weight or stop < known.stop:
-            words[text] = replace(known, weight=max(weight, known.weight), stop=stop and known.stop)
+            words[text] = known._replace(weight=max(weight, known.weight), stop=stop and known.stop)
     return list(words.values())
 
 
 def _names(words: tuple[str, ...], longest: int) -> Iterator[str]:
     """Every run of words that may be another name."""
+    sizes = [0.5 if unspaced(word) else 1.0 for word in words]
     for start in range(len(words)):
         room = float(longest)
         for end in range(start, len(words)):
-            room -= 0.5 if unspaced(words[end]) else 1.0
+            room -= sizes[end]
             if room < 0:
                 break
             yield ALIAS + " ".join(words[start : end + 1])

@@ -34,6 +34,10 @@ from remit.stages.selection import Selection
 
 FORMATS: tuple[str, ...] = get_args(get_type_hints(Context)["format"])
 
+SOURCES = tuple(Source)
+
+NO_TAGS = TagFilter()
+
 LANES = ("lexical", "local", "semantic")
 
 LIMITS = {stage: tuple(each.name for each in fields(get_type_hints(Profile)[stage.value])) for stage in StageName}
@@ -116,9 +120,9 @@ def _question(request: Request, allowed: Allowance, config: Config, now: datetim
 def _sources(given: Any, limits: Limits) -> tuple[Source, ...]:
     """The sources asked, each once, in their own order."""
     if given is None:
-        return tuple(Source)
+        return SOURCES
     named = {member_at(f"sources[{place}]", each, Source) for place, each in enumerate(list_at("sources", given, limits.list_items))}
-    return tuple(source for source in Source if source in named)
+    return tuple(source for source in SOURCES if source in named)
 
 
 def _as_of(given: Any) -> datetime:
@@ -138,13 +142,17 @@ def _filters(request: Request, limits: Limits) -> Filters:
         raise InvalidRequest("createdFrom", "is later than createdUntil")
     return Filters(
         phrases=_texts("phrases", request.phrases, limits.phrases, limits.query_characters),
-        tags=TagFilter(
-            all=names_at("tags.all", tags.all, most=limits.list_items, characters=limits.name_characters),
-            any=names_at("tags.any", tags.any, most=limits.list_items, characters=limits.name_characters),
-            none=names_at("tags.none", tags.none, most=limits.list_items, characters=limits.name_characters),
-        ),
+        tags=tags if tags == NO_TAGS else _tags(tags, limits),
         created_from=None if since == BEGINNING else since,
         created_until=None if until == END else until,
+    )
+
+
+def _tags(given: TagFilter, limits: Limits) -> TagFilter:
+    return TagFilter(
+        all=names_at("tags.all", given.all, most=limits.list_items, characters=limits.name_characters),
+        any=names_at("tags.any", given.any, most=limits.list_items, characters=limits.name_characters),
+        none=names_at("tags.none", given.none, most=limits.list_items, characters=limits.name_characters),
     )
 
 

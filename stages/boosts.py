@@ -19,6 +19,8 @@ Factor = Annotated[float, Gt(0)]
 _FACT, _DOC = Source.FACT, Source.DOC
 _ACTIVE = Status.ACTIVE
 
+_NO_TIME = timedelta()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boosts:
@@ -56,7 +58,7 @@ def importance(value: float, most: float) -> float:
 
 def recency(age: timedelta, half_life: timedelta, left: float = 0.5) -> float:
     """`left` to the power of age in half-lives; an age below zero counts as zero, so the future is never boosted."""
-    return float(left ** (max(age, timedelta()) / half_life))
+    return float(left ** (max(age, _NO_TIME) / half_life))
 
 
 def _of_status(status: Status, boosts: Boosts) -> float:

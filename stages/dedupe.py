@@ -49,13 +49,11 @@ def _promise(hit: Hit) -> tuple[int, int, PassageId]:
 
 def _with(known: Candidate, hit: Hit) -> Candidate:
     """The candidate with one more hit of its passage, which has no better place in its lane."""
-    strongest = max(hit.strength, known.strengths.get(hit.lane, hit.strength))
-    return Candidate(
-        outline=known.outline,
-        ranks={hit.lane: hit.place, **known.ranks},
-        routes=tuple(sorted({*known.routes, hit.route})),
-        strengths={**known.strengths, hit.lane: strongest},
-    )
+    _, lane, route, place, strength = hit
+    outline, ranks, routes, strengths = known
+    if route not in routes:
+        routes = tuple(sorted((*routes, route)))
+    return Candidate(outline, {lane: place, **ranks}, routes, {**strengths, lane: max(strength, strengths.get(lane, strength))})
 
 
 def _counted(rejected: dict[Reason, int]) -> dict[Reason, int]:

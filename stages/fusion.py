@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le
 from remit.stages.evidence import Hit, Lane, Outline
 from remit.stages.request import Source
 
-_LANES = tuple(Lane)
+_SEMANTIC, _LOCAL, _LEXICAL = Lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +142,9 @@ def reciprocal_rank(ranks: Mapping[Lane, int], fusion: Fusion, shares: Mapping[L
     votes, 0…1: see `Compared`. Lanes are added in a fixed order (vector, lexical), so the same ranks give the same bits.
     Cormack et al. 2009.
     """
-    fused = 0.0
-    for lane in _LANES:
+    fused, weights, before = 0.0, fusion.weights, fusion.k + fusion.rank_origin
+    for lane, weight in ((_SEMANTIC, weights.semantic), (_LOCAL, weights.local), (_LEXICAL, weights.lexical)):
         if (place := ranks.get(lane)) is not None:
-            vote = fusion.weights.of(lane) / (fusion.k + fusion.rank_origin + place)
+            vote = weight / (before + place)
             fused += vote * shares[lane] if shares else vote
     return fused

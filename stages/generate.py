@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +30,8 @@ EMBEDDING_PART = 0.5
 STORE_PART = 0.9
 """The part of the stage's time a store may use, so that what it had found by then can still be told."""
 
+
+_OVER_CEILING, _GONE = Reason.OVER_CEILING, Reason.GONE
 
 MANY = 1_000
 """Passages whose arithmetic takes about as long as giving others their turn, some 0.1 ms."""
@@ -157,16 +158,28 @@ class _Search:
 
 async def _probes(text: str, embedders: Sequence[Embedder], selection: Selection, until: float) -> tuple[tuple[Probe, ...], bool]:
     """The question's vector in each stream, embedded once, and whether a stream failed or came too late."""
-    vectors: list[NDArray[np.float32] | None] = []
-    with anyio.CancelScope(deadline=until):
-        for embedder in embedders:
-            vectors.append(await _vector(text, embedder))  # noqa: PERF401 - what came in time is kept
+    vectors = _made_at_once(text, embedders)
+    if len(vectors) < len(embedders):
+        with anyio.CancelScope(deadline=until):
+            for embedder in embedders[len(vectors) :]:
+                vectors.append(await _vector(text, embedder))
     probes = [
         Probe(lane=embedder.lane, space=embedder.space, vector=vector, least=selection.least(embedder.lane))
         for embedder, vector in zip(embedders, vectors, strict=False)
         if vector is not None and vector.any()
     ]
     return tuple(probes), len(vectors) < len(embedders) or any(vector is None for vector in vectors)
+
+
+def _made_at_once(text: str, embedders: Sequence[Embedder]) -> list[NDArray[np.float32] | None]:
+    """The vectors of the first embedders, as far as those make them without waiting: nobody has to watch the time for that."""
+    vectors: list[NDArray[np.float32] | None] = []
+    for embedder in embedders:
+        at_once = getattr(embedder, "at_once", None)
+        if at_once is None or (vector := at_once(text)) is None:
+            break
+        vectors.append(vector)
+    return vectors
 
 
 async def _vector(text: str, embedder: Embedder) -> NDArray[np.float32] | None:
@@ -310,16 +323,14 @@ def _kept(hits: Sequence[Sequence[Hit]], settled: Sequence[Hit]) -> tuple[Hit, .
 
 def _rejected(
     proposals: Sequence[Proposed], hits: Sequence[Sequence[Hit]], found: Found, dead: Mapping[Reason, int], *, most: int
-) -> tuple[Counter[Reason], frozenset[Source]]:
+) -> tuple[dict[Reason, int], frozenset[Source]]:
     """What no longer stood and what the lanes let go, and the sources of which more was found than has a place."""
-    rejected: Counter[Reason] = Counter(dead)
+    rejected = dict(dead)
     cut = {each.source for each, proposal in zip(found.neighbours, proposals, strict=False) if _open_ended(each, proposal)}
     for proposal, kept in zip(proposals, hits, strict=True):
         over = max(0, proposal.keys.size - most)
-        for reason, count in proposal.rejected.items():
-            rejected[reason] += count
-        rejected[Reason.OVER_CEILING] += over
-        rejected[Reason.GONE] += proposal.keys.size - over - len(kept)
+        for reason, count in (*proposal.rejected.items(), (_OVER_CEILING, over), (_GONE, proposal.keys.size - over - len(kept))):
+            rejected[reason] = rejected.get(reason, 0) + count
         if over:
             cut.add(proposal.source)
     return rejected, frozenset(cut)

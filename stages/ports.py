@@ -138,7 +138,10 @@ class Reader(Protocol):
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of one space. `space` is stable text; two spaces are never compared."""
+    """Turns texts into vectors of one space. `space` is stable text; two spaces are never compared.
+
+    One that need not wait may have `at_once(text)` besides: a sound vector of the text, or None, and then `embed` is asked.
+    """
 
     lane: Lane
     space: str

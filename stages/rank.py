@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from remit.stages.boosts import Boosts, affinity, boost_of
 from remit.stages.ceiling import Ceiling, Limit
@@ -44,7 +45,7 @@ async def rank(candidates: Sequence[Candidate], *, rules: RankRules, ceiling: Ce
         return Staged(received=len(candidates), kept=(), rejected=over, exhausted=Limit.SECONDS if candidates else None)
     looked_at, over_ceiling = candidates[: ceiling.items], candidates[ceiling.items :]
     ranked = [_ranked(passages, rules) for passages in _by_memory(looked_at).values()]
-    ranked.sort(key=lambda each: order(each, rules.tie_break_order))
+    ranked.sort(key=partial(order, tie_break_order=rules.tie_break_order))
     counts = {Reason.COLLAPSED: len(looked_at) - len(ranked), Reason.OVER_CEILING: len(over_ceiling)}
     return Staged(
         received=len(candidates),
@@ -70,11 +71,12 @@ def _by_memory(candidates: Sequence[Candidate]) -> Mapping[MemoryId, list[Candid
 
 
 def _ranked(passages: list[Candidate], rules: RankRules) -> Ranked:
-    best, others, ranks = passages[0], passages[1:], passages[0].ranks
+    best, *others = passages
+    ranks = best.ranks
     if others:
         best, *others = sorted(passages, key=lambda each: _fused_first(each, rules))
         ranks = _best_places(passages)
-    shares = _shares(passages, rules)
+    shares = _shares(passages, rules) if rules.compared else {}
     fused = reciprocal_rank(ranks, rules.fusion, shares)
     boost = boost_of(best.outline, rules.boosts, rules.now)
     scope = affinity(best.outline, rules.named, rules.boosts)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """One distinct word of a question. `text` is how it is indexed, `plain` how it was written, folded.
 
     `weight` is 1 for a whole word and a part of `partWeight` for a part of an identifier. A stop word is not looked up; a `common` one

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from math import log
+from math import log, sqrt
 
 import anyio.to_thread
 import numpy as np
@@ -51,6 +52,10 @@ class LocalHash:
             start = end
         return vectors
 
+    def at_once(self, text: str) -> NDArray[np.float32] | None:
+        """float32 of shape (128,), as `embed` gives it, of a text short enough to be read where the caller stands; None of any other."""
+        return self.vector_of(text) if len(text) <= INLINE_CHARACTERS else None
+
     def vector_of(self, text: str) -> NDArray[np.float32]:
         """float32 of shape (128,): the text's unit vector, or zero."""
         return self.vector_of_words(self._analyser.indexed(text)[0])
@@ -61,7 +66,7 @@ class LocalHash:
         if not content:
             return np.zeros(DIMENSIONS, np.float32)
         sums = _sums_of_few(content) if len(content) <= FEW else _sums([content])[0]
-        length = np.sqrt(np.float64(sums @ sums))
+        length = sqrt(sums @ sums)
         return (sums / length if length else sums).astype(np.float32)
 
     def vectors_of_words(self, texts: Sequence[Mapping[str, int]]) -> NDArray[np.float32]:
@@ -90,12 +95,12 @@ def similarity(one: ArrayLike, other: ArrayLike) -> float:
 
 def _sums_of_few(words: Mapping[str, int]) -> NDArray[np.int64]:
     """What is in each bin."""
-    sums = [0] * DIMENSIONS
+    sums = array("q", bytes(8 * DIMENSIONS))
     for word, count in words.items():
         steps = _steps(count)
         for each in _bins(word):
             sums[each & 127] += -steps if each >> 7 else steps
-    return np.array(sums, np.int64)
+    return np.frombuffer(sums, np.int64)
 
 
 def _sums(texts: Sequence[Mapping[str, int]]) -> NDArray[np.int64]:

@@ -130,6 +130,13 @@ async def test_a_batch_is_its_texts_one_by_one() -> None:
     assert (await LOCAL.embed([])).shape == (0, DIMENSIONS)
 
 
+async def test_a_short_text_has_its_vector_at_once_and_a_long_one_is_waited_for() -> None:
+    vector = LOCAL.at_once("deploy crash")
+    assert vector is not None
+    assert vector.tobytes() == (await LOCAL.embed(["deploy crash"])).tobytes()
+    assert LOCAL.at_once("deploy " * INLINE_CHARACTERS) is None
+
+
 def test_similarity_is_the_cosine() -> None:
     assert similarity([1, 0], [1, 0]) == 1.0
     assert similarity([1, 0], [0, 2]) == 0.0

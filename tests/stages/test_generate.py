@@ -98,6 +98,19 @@ class Fixed(Embedder):
         return np.array([self.vector for _ in texts], dtype=np.float32)
 
 
+@dataclass
+class Instant(Fixed):
+    """One that need not wait for short texts."""
+
+    longest: int = 3
+
+    def at_once(self, text: str) -> NDArray[np.float32] | None:
+        return np.array(self.vector, np.float32) if len(text) <= self.longest else None
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return -np.array([self.vector], np.float32)
+
+
 class Broken(Fixed):
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         raise ConnectionError("provider down")
@@ -293,6 +306,13 @@ async def test_a_failing_embedder_costs_its_lane_and_never_the_words(embedder: E
     assert names(found) == ["f001"]
     assert found.degraded == (Degradation.EMBEDDING_FAILED,)
     assert shelf.asked[0].probes == ()
+
+
+@pytest.mark.parametrize("question, first", [("red", 1.0), ("crimson", -1.0)])
+async def test_an_embedder_is_waited_for_only_where_it_has_no_vector_at_once(question: str, first: float) -> None:
+    shelf = Shelf({1: "red"}, {1: [1, 0, 0]})
+    found = await search(shelf, question, Instant([1, 0, 0]))
+    assert ([probe.vector.tolist() for probe in shelf.asked[0].probes], found.degraded) == ([[first, 0, 0]], ())
 
 
 async def test_a_zero_vector_is_never_searched() -> None:
