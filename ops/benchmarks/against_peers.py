@@ -149,8 +149,13 @@ def told_beside(peer: Peer, rounds: Sequence[Told], beside: Mapping[str, Any]) -
 
 def asked(peer: Peer, work: Path, folder: Path, server: EmbeddedServer) -> dict[str, Any]:
     """One peer over one population, in a process of its own. A peer that fails is a line of the table, not the end of the run."""
+    try:
+        python = environment(peer, folder)
+    except subprocess.CalledProcessError as error:
+        print(error.stderr, file=sys.stderr)
+        return {"failed": "its packages cannot be installed"}
     where, loaded = place(peer, work, server), work / f"{stand(peer)}-{peer.store}.loaded"
-    command = [str(environment(peer, folder)), str(HERE / "asked.py"), peer.module, str(work), where, str(loaded), *peer.variant]
+    command = [str(python), str(HERE / "asked.py"), peer.module, str(work), where, str(loaded), *peer.variant]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("REMIT_", "PYTHON"))}
     if not peer.packages:
         clean["PYTHONPATH"] = str(HERE.parent)
@@ -168,8 +173,9 @@ def environment(peer: Peer, folder: Path) -> Path:
     home = folder / "peers" / peer.module
     stated, wanted = home / "packages.txt", "\n".join(peer.packages)
     if not stated.exists() or stated.read_text(encoding="utf-8") != wanted:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
-        subprocess.run([str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *peer.packages], check=True)
+        made = [sys.executable, "-m", "venv", "--clear", str(home)]
+        for command in (made, [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *peer.packages]):
+            subprocess.run(command, check=True, capture_output=True, text=True)
         stated.write_text(wanted, encoding="utf-8")
     return home / "bin" / "python"
 

@@ -115,7 +115,9 @@ def cases_of(collection: Path) -> Iterator[dict[str, Any]]:
 
 
 def converted(collection: Path, folder: Path) -> tuple[int, int]:
-    """Writes both files; how many memories and cases there are."""
+    """Writes both files; how many memories and cases there are. Raises `OSError` before it writes for what is not there."""
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        (collection / name).stat()
     folder.mkdir(parents=True, exist_ok=True)
     return _written(folder / "memories.jsonl", memories_of(collection)), _written(folder / "gold.jsonl", cases_of(collection))
 
@@ -133,7 +135,11 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 2:
         print(__doc__)
         return 2
-    memories, cases = converted(Path(arguments[0]), Path(arguments[1]))
+    try:
+        memories, cases = converted(Path(arguments[0]), Path(arguments[1]))
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     print(f"{memories} memories and {cases} cases in {arguments[1]}")
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from postgres_recall import against_hand_written_sql, curves
 from profiling import profiles
-from quality import quality
+from quality import SETS, quality
 from sqlite_recall import against_foreign_rows, against_sql_by_hand
 from writing import against_bare_writes
 
@@ -66,13 +66,26 @@ async def run(names: list[str], folder: Path, data: Path | None) -> dict[str, Ro
     return results
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which of them; all when none is named")
+def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line, checked as far as can be before anything is made: a benchmark may take an hour."""
+    told = "\n".join(f"  {name:<10}{title}" for name, (title, _) in BENCHMARKS.items())
+    parser = argparse.ArgumentParser(description=__doc__, epilog=told, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which of those below; all when none is named")
     parser.add_argument("--data", type=Path, help="folder of public collections, for the quality figures")
     parser.add_argument("--folder", type=Path, default=Path(".dev/benchmarks"), help="where stores are made and kept")
     parser.add_argument("--out", type=Path, help="file for the results as JSON")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
+    if wrong := [name for name in arguments.names if name not in BENCHMARKS]:
+        parser.error(f"there is no benchmark {', '.join(wrong)}; there are {', '.join(BENCHMARKS)}")
+    if arguments.data and (absent := [each for each in SETS if not (arguments.data / each / "corpus.jsonl").is_file()]):
+        parser.error(f"--data {arguments.data}: has no corpus.jsonl in {', '.join(absent)}")
+    if arguments.out and not arguments.out.absolute().parent.is_dir():
+        parser.error(f"--out {arguments.out}: its folder is not there")
+    return arguments
+
+
+def main() -> None:
+    arguments = arguments_of()
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(Discarded()))
     trace.set_tracer_provider(provider)
