@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -74,11 +75,17 @@ class Quote(NamedTuple):
             cite=cite,
             memory=fresh.memory,
             text=fresh.memory.text,
-            verified=fresh.verdict if checked_at is None else checked_at.astimezone(UTC).isoformat("T", "seconds")[:19] + "Z",
+            verified=fresh.verdict if checked_at is None else _to_the_second(checked_at.astimezone(UTC)),
             matched_by=fresh.ranked.matched_by,
             lanes=tuple(sorted(fresh.ranked.candidate.ranks)),
             disputed_by=disputed_by,
         )
+
+
+@lru_cache(maxsize=64)
+def _to_the_second(when: datetime) -> str:
+    """Remembered, for memories are looked at together. Of times in UTC alone: the two that a zone has of an hour in autumn are equal."""
+    return when.isoformat("T", "seconds")[:19] + "Z"
 
 
 def rendered(quotes: Sequence[Quote], form: Format) -> str:

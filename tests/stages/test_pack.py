@@ -6,7 +6,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import anyio
@@ -18,6 +18,7 @@ from remit.stages.ceiling import Ceiling, Limit
 from remit.stages.evidence import Candidate, Claim, Fresh, Lane, Memory, MemoryId, Outline, PassageId, Ranked, Route
 from remit.stages.excerpts import CUT
 from remit.stages.pack import Packed, Room, pack
+from remit.stages.render import Quote
 from remit.stages.report import Reason
 from remit.stages.request import Source
 
@@ -100,6 +101,23 @@ def reasons(pack: Packed) -> dict[str, Reason]:
 
 def sized(*sizes: int) -> list[Fresh]:
     return [fresh(chr(97 + place), f"⟨{size}⟩ story{place}") for place, size in enumerate(sizes)]
+
+
+class Autumn(tzinfo):
+    """A zone whose clocks go back by an hour."""
+
+    def utcoffset(self, when: datetime | None) -> timedelta:
+        return timedelta(hours=1 if when is not None and when.fold else 2)
+
+    def dst(self, when: datetime | None) -> timedelta:
+        return timedelta()
+
+
+def test_the_hour_that_a_zone_has_twice_is_two_hours_in_a_passage() -> None:
+    first = datetime(2026, 10, 25, 2, 30, 59, 999_999, tzinfo=Autumn())
+    quotes = [Quote.of(fresh("a", "It is.")._replace(checked_at=when), "[1]") for when in (first, first.replace(fold=1))]
+
+    assert [quote.verified for quote in quotes] == ["2026-10-25T00:30:59Z", "2026-10-25T01:30:59Z"]
 
 
 @pytest.mark.parametrize("tokens, passages", [(640, 2), (960, 3), (1600, 5), (639, 1), (320, 1), (319, 0), (0, 0)])
