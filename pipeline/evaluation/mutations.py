@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -12,13 +12,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from remit.pipeline.authority import Authority, Principal, access_to_write, granted
+from remit.pipeline.authority import AsStated, Authority, Principal, access_to_write, granted
 from remit.pipeline.engine import Engine
 from remit.pipeline.envelope import Answer
+from remit.pipeline.errors import InvalidRequest
 from remit.pipeline.evaluation.canaries import canaries_for, records_of
 from remit.pipeline.evaluation.gold import Case
 from remit.pipeline.items import Fact, Item, Session
-from remit.pipeline.times import moment_at
+from remit.pipeline.times import BEGINNING, moment_at
 from remit.stages.access import GLOBAL
 from remit.stages.ports import Embedder
 
@@ -84,18 +85,29 @@ async def mutated(open_copy: Opening, cases: Sequence[Case], *, told: Callable[[
 
 
 async def copied(source: Engine, target: Engine, orgs: Sequence[str]) -> int:
-    """Carries everything of these orgs into another store, as it stands; how many memories that was."""
-    count = 0
+    """Carries everything of these orgs into another store, as it stands, whatever anybody is granted; how many memories that was.
+
+    Raises `InvalidRequest` when the other store refuses one: properties of a part of a memory would say little.
+    """
+    count, vouched = 0, AsStated()
     for org in orgs:
         everything = Principal(actor="evaluation", org=org, scopes="*")
-        async for receipt in target.import_stream(_exported(source, everything), everything):
-            count += receipt.code is None
+        whole = replace(source, authority=vouched).export(everything)
+        async for receipt in replace(target, authority=vouched).import_stream(whole, everything):
+            if receipt.code is not None:
+                raise InvalidRequest("copy", f"refused {receipt.id}: {receipt.code}")
+            count += 1
     return count
 
 
-async def _exported(source: Engine, everything: Principal) -> AsyncIterator[Any]:
-    async for whole in source.export(everything):
-        yield whole
+async def as_granted(engine: Engine, cases: Sequence[Case]) -> list[Case]:
+    """The cases, their principals stating what they are granted now: in a copy nobody was granted anything."""
+    told = []
+    for case in cases:
+        scopes = (await granted(case.principal, engine.authority, engine.config.limits)).scopes
+        stated: Any = "*" if scopes is None else tuple(sorted(scopes - {GLOBAL}))
+        told.append(replace(case, principal=replace(case.principal, scopes=stated)))
+    return told
 
 
 async def _control(open_copy: Opening, cases: Sequence[Case], before: Sequence[Answer]) -> Finding:
@@ -119,7 +131,7 @@ async def _stale(open_copy: Opening, cases: Sequence[Case], before: Sequence[Ans
     async with open_copy() as engine:
         for org in sorted({case.principal.org for case in cases}):
             own = [case for case in cases if case.principal.org == org]
-            over = min(map(_moment, own)) - timedelta(days=1)
+            over = _day_before(min(map(_moment, own)))
             items = [replace(item, expires_at=over) for place, case in enumerate(own) for item in _echoes(case, place, GLOBAL)]
             await _taken_in(engine, items, Principal(actor="evaluation", org=org, scopes="*"))
     changed = _differing(cases, before, await _answers(open_copy, cases), returned)
@@ -195,7 +207,7 @@ def _of_narrow(cases: Sequence[Case], answers: Sequence[Answer]) -> list[Answer]
 def _echoes(case: Case, place: int, scope: str) -> list[Item]:
     """Memories that say what the question says, several times over."""
     return [
-        kind(id=f"echo-{place}-{copy}", text=f"{case.query} {case.query} {copy}", scope=scope, created_at=_moment(case) - timedelta(days=1))
+        kind(id=f"echo-{place}-{copy}", text=f"{case.query} {case.query} {copy}", scope=scope, created_at=_day_before(_moment(case)))
         for kind in (Fact, Session)
         for copy in range(COPIES)
     ]
@@ -218,3 +230,7 @@ async def _asked(engine: Engine, cases: Sequence[Case]) -> list[Answer]:
 
 def _moment(case: Case) -> datetime:
     return moment_at("asOf", case.request.as_of)
+
+
+def _day_before(moment: datetime) -> datetime:
+    return moment - min(timedelta(days=1), (moment - BEGINNING) / 2)

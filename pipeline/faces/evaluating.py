@@ -20,7 +20,7 @@ from remit.pipeline.evaluation.curves import curves, rounds
 from remit.pipeline.evaluation.gold import Case, cases_from
 from remit.pipeline.evaluation.harness import evaluated
 from remit.pipeline.evaluation.measures import moved
-from remit.pipeline.evaluation.mutations import copied, mutated
+from remit.pipeline.evaluation.mutations import as_granted, copied, mutated
 from remit.pipeline.evaluation.report import report_of
 from remit.pipeline.evaluation.result import Before, before_of, result_of
 from remit.pipeline.faces.host import Host, json_file
@@ -103,7 +103,8 @@ class Evaluating:
                 findings = None
                 if self.with_mutations:
                     async with self._copy(engine) as open_copy:
-                        findings = await mutated(open_copy, self.cases, told=lambda done: told(before + done * len(self.cases)))
+                        stated = await as_granted(engine, self.cases)
+                        findings = await mutated(open_copy, stated, told=lambda done: told(before + done * len(stated)))
         return result_of(evaluation, gold=self.gold, curves=drawn, findings=findings)
 
     @asynccontextmanager
@@ -113,7 +114,7 @@ class Evaluating:
                 yield await stack.enter_async_context(self.host.engine())
                 return
             folder = stack.enter_context(TemporaryDirectory(prefix="remit-eval-"))
-            engine = await stack.enter_async_context(open_engine(f"sqlite:{folder}/memories.db", config=self.host.config))
+            engine = await stack.enter_async_context(open_engine(f"sqlite:{folder}/memories.db", config=_vouched(self.host.config)))
             await _taken_in(engine, self.memories)
             yield engine
 
@@ -123,12 +124,17 @@ class Evaluating:
         with TemporaryDirectory(prefix="remit-eval-") as folder:
             now, embedded = now_in_utc(), self.memories is None and self.host.store.startswith("embedded:")
             url = self.copy or (f"embedded:{folder}/copy" if embedded else f"sqlite:{folder}/copy.db")
-            open_copy = partial(open_engine, url, config=self.host.config, clock=lambda: now)
+            open_copy = partial(open_engine, url, config=_vouched(self.host.config), clock=lambda: now)
             async with open_copy() as copy:
                 if await copy.store.records(None, 1):
                     raise InvalidRequest("copy", "must be empty, for what is in it is changed")
                 await copied(engine, copy, sorted({case.principal.org for case in self.cases}))
             yield open_copy
+
+
+def _vouched(config: Config) -> Config:
+    """For a store that was just made, where nobody was granted anything: what a principal states is granted."""
+    return replace(config, authority=replace(config.authority, grants="host"))
 
 
 def _cases(gold: str, config: Config) -> list[Case]:

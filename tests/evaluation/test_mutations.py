@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from evaluation.worlds import CASES, NOW, every_scope, filled, for_all, leaking, long_ago, never_expiring, world
+from evaluation.worlds import CASES, EVERYTHING, NOW, every_scope, filled, for_all, leaking, long_ago, never_expiring, world
 
-from remit.pipeline import Engine, open_engine
-from remit.pipeline.evaluation.mutations import Finding, Opening, copied, mutated
+from remit.pipeline import Engine, Fact, open_engine
+from remit.pipeline.authority import FromStore
+from remit.pipeline.errors import InvalidRequest
+from remit.pipeline.evaluation.mutations import Finding, Opening, as_granted, copied, mutated
 from remit.stages.ports import Wanted
 
 NewStore = Callable[[], str]
@@ -77,6 +79,28 @@ async def test_answers_that_differ_from_one_time_to_the_next_break_the_control(s
         return replace(engine, config=config, kit=replace(engine.kit, config=config))
 
     assert not (await found(store, moody))["control"].holds
+
+
+async def test_a_case_may_be_asked_at_the_beginning_of_time(store: str) -> None:
+    early = replace(CASES[0], request=replace(CASES[0].request, as_of="0001-01-01T12:00:00Z"))
+    assert [each.holds for each in await mutated(opening(store), [early])] == [True] * 5
+
+
+async def test_what_the_store_grants_is_what_a_copy_is_asked_with() -> None:
+    async with world() as source:
+        await source.grant("ada", ["project:beta"], EVERYTHING["acme"])
+        kept = replace(source, authority=FromStore(source.store))
+        (by_store,), (stated,) = await as_granted(kept, CASES[:1]), await as_granted(source, CASES[:1])
+        assert (by_store.principal.scopes, stated.principal.scopes) == (("project:beta",), ("project:alpha",))
+        async with open_engine("memory:", clock=lambda: NOW) as copy:
+            assert await copied(kept, copy, ["acme"]) == 4
+
+
+async def test_a_copy_that_refuses_a_memory_is_none() -> None:
+    async with world() as source, open_engine("memory:", clock=lambda: NOW) as copy:
+        await copy.remember([Fact(id="crane", text="Another crane altogether.")], EVERYTHING["acme"])
+        with pytest.raises(InvalidRequest, match="copy: refused"):
+            await copied(source, copy, ["acme"])
 
 
 async def test_a_copy_holds_what_the_memory_held(store: str) -> None:

@@ -153,6 +153,19 @@ def test_an_evaluation_leaves_no_receipts(eval_: Remit, tmp_path: Path) -> None:
     assert not (tmp_path / "receipts.jsonl").exists()
 
 
+def test_mutations_copy_all_where_the_store_keeps_the_grants(remit: Remit, tmp_path: Path) -> None:
+    for name, lines in (("memories.jsonl", MEMORIES), ("gold.jsonl", GOLD)):
+        (tmp_path / name).write_text("".join(json.dumps(each) + "\n" for each in lines))
+    (tmp_path / "kept.toml").write_text('[authority]\ngrants = "store"\n')
+    remit("add", "memories.jsonl", "--principal", json.dumps({**ME, "scopes": "*"}))
+    remit("grant", "me", "project:tower")
+    told = remit("eval", "gold.jsonl", "--config", "kept.toml", "--mutations", "--json").json
+    apart = remit("eval", "gold.jsonl", "--config", "kept.toml", "--memories", "memories.jsonl", "--json").json
+
+    assert [each["holds"] for each in told["mutations"]] == [True] * 5
+    assert told["measures"]["packedCoverage"] == apart["measures"]["packedCoverage"] == 0.75
+
+
 def test_a_person_is_told_of_curves_and_of_outcomes_nobody_expected(remit: Remit, tmp_path: Path) -> None:
     (tmp_path / "memories.jsonl").write_text(json.dumps(MEMORIES[0], ensure_ascii=False).replace("dusk", "dusk\u2028") + "\n")
     (tmp_path / "gold.jsonl").write_text(json.dumps(gold("lamp", "fact:gone", outcome="nothing_found", mustNot=["fact:lamp"])) + "\n")
