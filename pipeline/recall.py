@@ -274,11 +274,14 @@ class _Steps:
 
     def _compared(self, recalled: Recalled) -> Compared | None:
         """What votes are measured by, over all rounds; nothing where they count by their places alone."""
+        space = self.kit.streams.spaces().get(Lane.SEMANTIC)
+        if space is None:
+            return None
         words = sum(term.weight == 1 and not term.stop for term in self.terms.words)
         together, first, found = self.kit.config.recall.fusion.together, recalled.generated[0], Counter[Lane]()
         for proposal in first.proposals:
             found[proposal.lane] += proposal.keys.size
-        if not together.goes_for(self.kit.streams.spaces().get(Lane.SEMANTIC), words, found):
+        if not together.goes_for(space, words, found):
             return None
         covered: dict[int, float] = {}
         for each in recalled.generated:

@@ -166,7 +166,7 @@ async def _probes(text: str, embedders: Sequence[Embedder], selection: Selection
     probes = [
         Probe(lane=embedder.lane, space=embedder.space, vector=vector, least=selection.least(embedder.lane))
         for embedder, vector in zip(embedders, vectors, strict=False)
-        if vector is not None and vector.any()
+        if vector is not None and np.count_nonzero(vector)
     ]
     return tuple(probes), len(vectors) < len(embedders) or any(vector is None for vector in vectors)
 

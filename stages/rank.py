@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from types import MappingProxyType
 
 from remit.stages.boosts import Boosts, affinity, boost_of
 from remit.stages.ceiling import Ceiling, Limit
@@ -18,6 +19,9 @@ DECIMALS = 12
 """Scores are rounded to this many decimals before they are compared, so that equal means equal."""
 
 _ARCHIVED = Status.ARCHIVED
+
+_NO_OTHERS: Sequence[Candidate] = ()
+_NO_SHARES: Mapping[Lane, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,17 +75,16 @@ def _by_memory(candidates: Sequence[Candidate]) -> Mapping[MemoryId, list[Candid
 
 
 def _ranked(passages: list[Candidate], rules: RankRules) -> Ranked:
-    best, *others = passages
-    ranks = best.ranks
-    if others:
+    best, others, ranks = passages[0], _NO_OTHERS, passages[0].ranks
+    if len(passages) > 1:
         best, *others = sorted(passages, key=lambda each: _fused_first(each, rules))
         ranks = _best_places(passages)
-    shares = _shares(passages, rules) if rules.compared else {}
+    shares = _shares(passages, rules)
     fused = reciprocal_rank(ranks, rules.fusion, shares)
     boost = boost_of(best.outline, rules.boosts, rules.now)
     scope = affinity(best.outline, rules.named, rules.boosts)
     score = round(fused * boost * scope, DECIMALS)
-    return Ranked(best, ranks, fused, boost, scope, score, tuple(others), shares=shares)
+    return Ranked(best, ranks, fused, boost, scope, score, tuple(others), None, shares)
 
 
 def _fused_first(candidate: Candidate, rules: RankRules) -> tuple[float, PassageId]:
@@ -92,7 +95,7 @@ def _fused_first(candidate: Candidate, rules: RankRules) -> tuple[float, Passage
 def _shares(passages: Sequence[Candidate], rules: RankRules) -> Mapping[Lane, float]:
     """What is left of the vote of each lane, by the passage that keeps most of it."""
     if rules.compared is None:
-        return {}
+        return _NO_SHARES
     shares: dict[Lane, float] = {}
     for passage in passages:
         for lane, strength in passage.strengths.items():

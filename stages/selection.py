@@ -82,7 +82,7 @@ class Selection:
             return Bar(share=max(self.lexical, self.lexical_of_best * best), covered=words, words=0.0, telling=False)
         near_best = eligible & (scores.shares >= self.lexical_of_best * best)
         held, telling = scores.words[near_best], scores.telling[near_best]
-        some_tell = bool(telling.any())
+        some_tell = bool(np.count_nonzero(telling))
         return Bar(
             share=self.lexical_of_best * best,
             covered=1.0 if scores.idle else 0.0,
@@ -138,4 +138,4 @@ def similarities(probe: NDArray[np.float32], vectors: NDArray[np.float32] | NDAr
         norms = np.sqrt(np.einsum("ij,ij->i", wide, wide)) * sqrt(float((query * query).sum()))
         cosines: NDArray[np.float64] = np.einsum("ij,j->i", wide, query) / norms
     cosines[~np.isfinite(cosines)] = 0.0
-    return np.round(cosines, 12, out=cosines)
+    return cosines.round(12, out=cosines)

@@ -136,7 +136,7 @@ class _Walk:
     def next_few(self, most: int) -> Sequence[int]:
         """The next memories to look at, as if all of them were fresh, and a few more when many were stale."""
         self._settle()
-        if self.page.full:
+        if self.page.full or self.at == len(self.ranked):
             return ()
         few: list[int] = []
         hoped = Filling(self.page.page, self.stale)
@@ -175,11 +175,12 @@ class _Walk:
         if not standing:
             return
         now = self.clock()
+        ranked, known, usable, fresh = self.ranked, self.known, self.usable, Verdict.FRESH
         for (place, memory), answer in zip(standing.items(), answers, strict=True):
             verdict, age = _seen(answer)
-            if verdict in self.usable:
-                seen_at = now - age if age else now
-                self.known[place] = Fresh(self.ranked[place], memory, seen_at if verdict is Verdict.FRESH else None, verdict)
+            if verdict in usable:
+                seen_at = (now - age if age else now) if verdict is fresh else None
+                known[place] = Fresh(ranked[place], memory, seen_at, verdict)
             else:
                 self._note_stale(place, REASONS[verdict])
 
