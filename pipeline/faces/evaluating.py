@@ -20,7 +20,7 @@ from remit.pipeline.evaluation.curves import curves, rounds
 from remit.pipeline.evaluation.gold import Case, cases_from
 from remit.pipeline.evaluation.harness import evaluated
 from remit.pipeline.evaluation.measures import moved
-from remit.pipeline.evaluation.mutations import as_granted, copied, mutated
+from remit.pipeline.evaluation.mutations import Opening, as_granted, copied, mutated
 from remit.pipeline.evaluation.report import report_of
 from remit.pipeline.evaluation.result import Before, before_of, result_of
 from remit.pipeline.faces.host import Host, json_file
@@ -66,6 +66,8 @@ class Evaluating:
         cases = [case for case in _cases(gold, host.config) if half is None or case.half == half]
         if not cases:
             raise InvalidRequest("half", f"no case of {gold} is of {half!r}")
+        if copy is not None and not with_mutations:
+            raise InvalidRequest("copy", "is what --mutations change: state both")
         if k is not None and k < 1:
             raise InvalidRequest("k", "must be 1 or more")
         k = k or host.config.evaluation.k
@@ -92,7 +94,7 @@ class Evaluating:
         """The whole result as JSON."""
         settings, before = self.host.config.evaluation, len(self.cases)
         with ears() as overheard:
-            async with self._engine() as engine:
+            async with self._engine() as engine, self._copy(engine) as open_copy:
                 evaluation = await evaluated(engine, self.cases, k=self.k, ears=overheard, told=told)
                 drawn = None
                 if self.with_curves:
@@ -101,10 +103,9 @@ class Evaluating:
                     )
                     before += rounds(self.cases, settings.budgets, settings.tokens)
                 findings = None
-                if self.with_mutations:
-                    async with self._copy(engine) as open_copy:
-                        stated = await as_granted(engine, self.cases)
-                        findings = await mutated(open_copy, stated, told=lambda done: told(before + done * len(stated)))
+                if open_copy is not None:
+                    stated = await as_granted(engine, self.cases)
+                    findings = await mutated(open_copy, stated, told=lambda done: told(before + done * len(stated)))
         return result_of(evaluation, gold=self.gold, curves=drawn, findings=findings)
 
     @asynccontextmanager
@@ -119,8 +120,12 @@ class Evaluating:
             yield engine
 
     @asynccontextmanager
-    async def _copy(self, engine: Engine) -> AsyncIterator[Any]:
-        """A store that holds the same memories and is not used again; opened again and again at one moment, so that no time goes by."""
+    async def _copy(self, engine: Engine) -> AsyncIterator[Opening | None]:
+        """A store that holds the same memories and is not used again; opened again and again at one moment, so that no time goes by.
+        None where nothing is to be changed."""
+        if not self.with_mutations:
+            yield None
+            return
         with TemporaryDirectory(prefix="remit-eval-") as folder:
             now, embedded = now_in_utc(), self.memories is None and self.host.store.startswith("embedded:")
             url = self.copy or (f"embedded:{folder}/copy" if embedded else f"sqlite:{folder}/copy.db")

@@ -80,6 +80,7 @@ def test_mutations_change_a_copy_in_the_store_that_is_named(eval_: Remit, new_ot
 def test_a_half_and_a_k_can_be_chosen(eval_: Remit) -> None:
     told = eval_("--memories", "memories.jsonl", "--half", "report", "--k", "1", "--json").json
     assert (told["cases"], told["k"]) == (2, 1)
+    assert "copy: is what --mutations change" in eval_("--copy", "sqlite:copy.db").err
     assert (eval_("--half", "none").status, eval_("--k", "0").status) == (2, 2)
 
 
