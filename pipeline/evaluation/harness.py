@@ -133,6 +133,14 @@ async def _lost(engine: Engine, case: Case, answer: Answer, packed: Sequence[str
     return tuple(told)
 
 
+def _given(answer: Answer | None) -> str:
+    """All text that an answer gives away: the context, and what of the cards did not go into it."""
+    if answer is None:
+        return ""
+    beside = [f"{card['title']} {card['text']}" for card in answer.data if not card["packed"]]
+    return " ".join((answer.meta["context"]["text"], *beside))
+
+
 def _exposed(
     case: Case,
     answer: Answer | None,
@@ -153,7 +161,7 @@ def _exposed(
         "rerankerInput": sum(canaries.in_text(text, asked) for text in heard.reranked),
         "logs": canaries.in_text(overheard.get("logs", ""), asked),
         "spans": canaries.in_text(overheard.get("spans", ""), asked),
-        "packedText": canaries.in_text(meta["context"]["text"] if meta else "", asked),
+        "packedText": canaries.in_text(_given(answer), asked),
         "errors": canaries.in_text(f"{error or ''} {reasons}", asked),
         "counts": canaries.beyond(matched),
     }

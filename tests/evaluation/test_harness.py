@@ -127,6 +127,21 @@ async def test_what_a_reranker_is_given_counts() -> None:
     assert (run.exposure()["rerankerInput"] > 0, own.exposure()["rerankerInput"]) == (True, 0)
 
 
+async def test_the_text_of_a_card_counts_where_the_context_has_no_room_for_it() -> None:
+    crane = case("harbour crane", "fact:crane", request={"context": ContextWanted(passages=1)})
+    async with world() as engine:
+        (honest,) = (await evaluated(engine, [crane], k=10)).asked
+
+        def mixed(memory: Memory) -> Memory:
+            packed = str(memory.passage.memory) in honest.packed
+            return memory if packed else memory._replace(text=f"{memory.text} Quixotic zeppelins.")
+
+        (asked,) = (await evaluated(leaking(engine, seen=mixed), [crane], k=10)).asked
+
+    assert (len(asked.found), asked.packed) == (2, honest.packed)
+    assert (honest.exposure["packedText"], asked.exposure["packedText"]) == (0, 2)
+
+
 async def test_a_count_above_what_may_be_read_is_an_exposure() -> None:
     async with world() as engine:
         run = await evaluated(leaking(engine, widened=every_scope), [case("harbour crane quixotic zeppelins winch")], k=10)
