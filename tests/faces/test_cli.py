@@ -542,9 +542,13 @@ def test_a_full_disk_is_said_to_be_full(lighthouse: Remit) -> None:
 
 
 def test_an_interrupt_ends_a_command_quietly(lighthouse: Remit) -> None:
-    waiting = subprocess.Popen(
-        [*COMMAND, "recall", "--request", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background may be deaf to it, and so would be
+    try:
+        waiting = subprocess.Popen(
+            [*COMMAND, "recall", "--request", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert waiting.stdin is not None
     waiting.stdin.write(b" " * 200_000)  # more than a pipe holds: when it is through, the command is reading
     waiting.stdin.flush()
