@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -24,6 +24,7 @@ from servers import Postgres
 from remit.pipeline.config import load
 from remit.pipeline.storage.entry import Entry
 from remit.pipeline.storage.postgres import PostgresStore, made, open_postgres, statements
+from remit.pipeline.storage.postgres.line import Answers
 from remit.pipeline.storage.postgres.nearest import FELL_SHORT, NO_EXTENSION, NO_INDEX, TOO_MANY
 from remit.pipeline.storage.store import OUT_OF_TIME, RAN
 from remit.stages.evidence import Lane, Route
@@ -354,6 +355,24 @@ async def test_without_time_for_outlines_what_was_found_stands(store_database: s
 
     assert (answer.postings["red"].keys.size, answer.outlines, answer.exhausted) == (1, None, None)
     assert (again.postings["red"].keys.size, list(again.outlines or ())) == (1, keys)
+
+
+async def test_an_exact_pass_that_is_cut_short_leaves_what_the_index_found_and_outlines_to_be_asked_for(store_database: str) -> None:
+    async with opened(swept(store_database), connections=1, exact_rows=0, exact_most=1500, exact_seconds=0.05) as store:
+        await store.put([doc(100)], EVERYTHING)
+        (line,) = store._desk.pool._idle
+        whole = line.exchange
+
+        async def slowly(commands: Sequence[statements.Command], *, until: float) -> Answers:
+            slow = statements.plain("SELECT pg_sleep(9)")
+            return await whole([slow if each.statement.name.startswith("nearest_local") else each for each in commands], until=until)
+
+        line.exchange = slowly  # type: ignore[method-assign]
+        answer = await store.find(replace(wanting(near=0, rows=10), likely=names), OWN)
+        outlines = await store.outlines(names(answer), OWN)
+
+    assert (answer.routes[Route.LOCAL_APPROXIMATE], answer.routes[Route.LOCAL_EXACT]) == (RAN, OUT_OF_TIME)
+    assert (len(names(answer)), len(outlines), answer.outlines) == (10, 10, None)
 
 
 # Plans

@@ -147,8 +147,11 @@ class _Search:
             self._tell_how(wanted, followed + beside, left=await self._look_exactly(beside))
 
     async def foresee(self) -> None:
-        """Brings the outlines of what is likely to be asked for next, from the same moment. Out of time, what was found stands."""
-        if self._wanted.likely is None:
+        """Brings the outlines of what is likely to be asked for next, from the same moment. Out of time, what was found stands.
+
+        An exact look that was cut short has ended the transaction, and with it that moment: then nothing more is asked.
+        """
+        if self._wanted.likely is None or not self._transaction.line.inside:
             return
         keys = self._wanted.likely(self._progress.found())
         if not keys:
@@ -307,6 +310,7 @@ class _Search:
         """The probes, and why nothing is compared with each, as far as is known of the database."""
         means, probes = self._desk.means, self._wanted.probes
         if self._refused[0] is not means:
+            self._given.clear()
             self._refused = means, [nearest.refusal(probe, means, self._wanted.rows) for probe in probes]
         return list(zip(probes, self._refused[1], strict=True))
 
