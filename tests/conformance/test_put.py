@@ -16,7 +16,7 @@ from remit.pipeline.storage.store import Store
 from remit.stages.access import Access, Approval
 from remit.stages.evidence import Memory, MemoryId, PassageId
 from remit.stages.report import Reason
-from remit.stages.request import Source
+from remit.stages.request import Filters, Source, TagFilter
 
 pytestmark = pytest.mark.anyio
 
@@ -61,6 +61,15 @@ async def test_the_same_memory_twice_in_one_write_is_taken_in_order(store: Store
     ]
     assert await standing(store, "red", "blue") == {"red": [], "blue": ["fact:one#0"]}
     assert await store.faults() == []
+
+
+async def test_tags_of_what_had_no_passages_go_with_it_in_the_same_write_too(store: Store) -> None:
+    empty = replace(memory("one", source=Source.DOC, tags=("old",)), passages=())
+    await put(store, empty, memory("one", "red", source=Source.DOC, tags=("new",)))
+
+    tagged = {tag: await found(store, wanting("red", filters=Filters(tags=TagFilter(any=(tag,)))), EVERYTHING) for tag in ("old", "new")}
+
+    assert {tag: answer["eligible"] for tag, answer in tagged.items()} == {"old": [], "new": ["doc:one#0"]}
 
 
 async def test_nothing_is_left_of_a_longer_earlier_version(store: Store) -> None:

@@ -54,8 +54,8 @@ class Gathering:
         self._clear()
 
     def _clear(self) -> None:
-        self.tags: list[_Row] = []
         self._of = set[int]()
+        self._tags: list[_Row] = []
         self._passages: list[_Row] = []
         self._postings = defaultdict[str, list[_Row]](list)
         self._vectors: list[_Row] = []
@@ -65,8 +65,12 @@ class Gathering:
         self._embedded = defaultdict[tuple[str, int], int](int)
 
     def holds(self, memory: int) -> bool:
-        """Whether passages of this memory wait here."""
+        """Whether tags or passages of this memory wait here."""
         return memory in self._of
+
+    def add_tags(self, memory: int, tags: Iterable[str]) -> None:
+        self._of.add(memory)
+        self._tags += [(self._org, memory, tag) for tag in tags]
 
     def add(self, record: Record, passage: Passage, key: int, memory: int, standing: Standing) -> None:
         """A passage and, when it is approved, what it is found by."""
@@ -135,7 +139,7 @@ class Gathering:
         self.many("add_posting", self._places())
         self.many("add_vector", self._vectors)
         self.many("add_phrases", self._phrases)
-        self.many("add_tag", self.tags)
+        self.many("add_tag", self._tags)
         for shelf in sorted(self._uses):
             self._write_uses(shelf, self._uses[shelf])
         self.many("count_vectors", [(self._org, space, shelf, number) for (space, shelf), number in self._embedded.items()])

@@ -142,7 +142,7 @@ class Writing:
             self._derivations = True
             self._gathered.derived += [(self._org, str(name.source), name.id, key) for name in record.derived_from]
         if record.tags:
-            self._gathered.tags += [(self._org, key, tag) for tag in record.tags]
+            self._gathered.add_tags(key, record.tags)
         if self._derivations and record.trust is not Trust.VERIFIED:
             self._lower(record)
         self._gather(entry, key, standing)
