@@ -99,8 +99,7 @@ async def generate(
     if ceiling.items <= 0 or ceiling.seconds <= 0:
         return Generated(received=0, kept=(), exhausted=Limit.ITEMS if ceiling.items <= 0 else Limit.SECONDS, cut=access.sources)
     with anyio.move_on_after(ceiling.seconds) as time:
-        until = time.deadline - ceiling.seconds * (1 - EMBEDDING_PART)
-        probes, failed = await _probes(lookup.text, embedders, selection, until)
+        probes, failed = await _probes(lookup.text, embedders, selection, ceiling.seconds * EMBEDDING_PART)
         search = _Search(lookup, probes, words, selection, most=ceiling.items)
         wanted = Wanted(
             words=_looked_up(lookup.terms),
@@ -156,11 +155,11 @@ class _Search:
         return self.judge.of(found, scores)
 
 
-async def _probes(text: str, embedders: Sequence[Embedder], selection: Selection, until: float) -> tuple[tuple[Probe, ...], bool]:
+async def _probes(text: str, embedders: Sequence[Embedder], selection: Selection, seconds: float) -> tuple[tuple[Probe, ...], bool]:
     """The question's vector in each stream, embedded once, and whether a stream failed or came too late."""
     vectors = _made_at_once(text, embedders)
     if len(vectors) < len(embedders):
-        with anyio.CancelScope(deadline=until):
+        with anyio.move_on_after(seconds):
             for embedder in embedders[len(vectors) :]:
                 vectors.append(await _vector(text, embedder))
     probes = [
