@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -175,9 +176,13 @@ def _made_at_once(text: str, embedders: Sequence[Embedder]) -> list[NDArray[np.f
     vectors: list[NDArray[np.float32] | None] = []
     for embedder in embedders:
         at_once = getattr(embedder, "at_once", None)
-        if at_once is None or (vector := at_once(text)) is None:
+        try:
+            vector = None if at_once is None else at_once(text)
+        except Exception:  # noqa: BLE001 - then it is asked as any other
+            vector = None
+        if vector is None:
             break
-        vectors.append(vector)
+        vectors.append(_sound(np.asarray(vector), embedder))
     return vectors
 
 
@@ -187,9 +192,14 @@ async def _vector(text: str, embedder: Embedder) -> NDArray[np.float32] | None:
         answer = np.asarray(await embedder.embed([text]))
     except Exception:  # noqa: BLE001 - any fault of a provider, told as `embedding_failed`: words must still answer
         return None
-    if answer.shape != (1, embedder.dimensions) or answer.dtype.kind != "f":
+    return _sound(answer[0], embedder) if answer.ndim and len(answer) == 1 else None
+
+
+def _sound(answer: NDArray[Any], embedder: Embedder) -> NDArray[np.float32] | None:
+    """A vector of its own of what an embedder answered for one text, or None of what is none."""
+    if answer.shape != (embedder.dimensions,) or answer.dtype.kind != "f":
         return None
-    vector: NDArray[np.float32] = answer[0].copy()  # an embedder may use its array again
+    vector: NDArray[np.float32] = answer.copy()  # an embedder may use its array again
     if vector.dtype != np.float32:
         with np.errstate(over="ignore"):
             vector = vector.astype(np.float32)

@@ -133,10 +133,20 @@ def test_whatever_was_found_a_share_is_between_nothing_and_a_whole_vote(found: l
         assert max(told.share(each.lane, each.outline, each.strength, TOGETHER) for each in hits) == 1.0
 
 
-def test_nothing_a_model_alone_found_comes_before_the_fullest_first_of_words_that_know() -> None:
-    words = reciprocal_rank({Lane.LEXICAL: 0}, EQUAL, {Lane.LEXICAL: 1.0})
+@given(
+    st.lists(st.tuples(st.sampled_from([Lane.SEMANTIC, Lane.LEXICAL]), st.integers(0, 9), st.floats(0.01, 40)), min_size=1, max_size=20),
+    st.lists(st.floats(0, 1), min_size=10, max_size=10),
+)
+def test_what_a_model_alone_found_has_no_more_of_a_vote_than_the_model_is_trusted_with(
+    found: list[tuple[Lane, int, float]], covered: list[float]
+) -> None:
+    hits = [hit(lane, key, place, strength) for place, (lane, key, strength) in enumerate(found)]
 
-    assert words > reciprocal_rank({Lane.SEMANTIC: 0}, EQUAL, {Lane.SEMANTIC: TOGETHER.trust(0.9, 0.5)})
+    told = compared(hits, hits, dict(enumerate(covered)), TOGETHER)
+
+    for each in (each for each in hits if each.lane is Lane.SEMANTIC):
+        shares = {Lane.SEMANTIC: told.share(each.lane, each.outline, each.strength, TOGETHER)}
+        assert reciprocal_rank({Lane.SEMANTIC: 0}, EQUAL, shares) <= told.trust.get(Source.FACT, 1.0) / 60
 
 
 @pytest.mark.parametrize(

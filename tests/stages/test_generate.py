@@ -315,6 +315,26 @@ async def test_an_embedder_is_waited_for_only_where_it_has_no_vector_at_once(que
     assert ([probe.vector.tolist() for probe in shelf.asked[0].probes], found.degraded) == ([[first, 0, 0]], ())
 
 
+class Refusing(Instant):
+    def at_once(self, text: str) -> NDArray[np.float32] | None:
+        raise MemoryError
+
+
+@pytest.mark.parametrize("vector", [[float("nan"), 0, 0], [1, 0], [[1, 0, 0]]])
+async def test_what_an_embedder_has_at_once_and_is_no_vector_costs_its_lane_and_nothing_more(vector: list[float]) -> None:
+    shelf = Shelf({1: "red"}, {1: [1, 0, 0]})
+    embedder = Instant([1, 0, 0])
+    embedder.vector = vector
+    found = await search(shelf, "red", embedder)
+    assert (shelf.asked[0].probes, found.degraded, names(found)) == ((), (Degradation.EMBEDDING_FAILED,), ["f001"])
+
+
+async def test_an_embedder_that_cannot_at_once_is_asked_as_any_other() -> None:
+    shelf = Shelf({1: "red"}, {1: [1, 0, 0]})
+    found = await search(shelf, "red", Refusing([1, 0, 0]))
+    assert ([probe.vector.tolist() for probe in shelf.asked[0].probes], found.degraded) == ([[-1.0, 0, 0]], ())
+
+
 async def test_a_zero_vector_is_never_searched() -> None:
     shelf = Shelf({1: "red"}, {1: [1, 0, 0]})
     found = await search(shelf, "red", Fixed([0, 0, 0]))
