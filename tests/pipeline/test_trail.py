@@ -190,7 +190,8 @@ async def test_a_cancelled_stage_says_so_and_its_status_stays_unset(new_store: N
         parts["counter"] = cancelling
     async with engine_at(new_store(), FACT, **parts) as engine:
         if stage == "generate":
-            engine.kit.streams.all[0].questions.embed = cancelling  # type: ignore[method-assign]  # the only one this engine has
+            embedder = engine.kit.streams.all[0].questions  # the only one this engine has
+            embedder.at_once, embedder.embed = None, cancelling  # type: ignore[attr-defined,method-assign]
         with scope:
             await engine.recall(REQUEST, ME)
 
