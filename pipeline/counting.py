@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from hashlib import blake2b
@@ -14,6 +13,7 @@ import anyio.to_thread
 import quicktok
 
 from remit.pipeline.errors import ConfigError, CounterFailed
+from remit.pipeline.recent import Recent
 from remit.stages.ports import TokenCounter
 
 ENCODINGS = {"o200k": "o200k_base", "cl100k": "cl100k_base", "llama3": "llama3", "qwen3": "qwen3"}
@@ -126,30 +126,18 @@ class Counts:
     """
 
     def __init__(self, counter: TokenCounter, most: int) -> None:
-        self._counter, self._most = counter, most
-        self._tokens: OrderedDict[tuple[str, bytes], int] = OrderedDict()
+        self._counter = counter
+        self._tokens: Recent[tuple[str, bytes], int] = Recent(most)
 
     def __len__(self) -> int:
         return len(self._tokens)
 
     def of(self, org: str) -> TokenCounter:
         """The counter for one org; where texts do not add up, every one is counted as a whole."""
-        return Remembering(self._counter, self, org) if self._most and self._counter.adds_up else self._counter
-
-    def get(self, key: tuple[str, bytes]) -> int | None:
-        tokens = self._tokens.get(key)
-        if tokens is not None:
-            self._tokens.move_to_end(key)
-        return tokens
-
-    def keep(self, key: tuple[str, bytes], tokens: int) -> None:
-        self._tokens[key] = tokens
-        if len(self._tokens) > self._most:
-            self._tokens.popitem(last=False)
+        return Remembering(self._counter, self._tokens, org) if self._tokens.most and self._counter.adds_up else self._counter
 
     def forget(self, org: str) -> None:
-        for key in [key for key in self._tokens if key[0] == org]:
-            del self._tokens[key]
+        self._tokens.drop_all(lambda key: key[0] == org)
 
 
 class Remembering:
@@ -157,7 +145,7 @@ class Remembering:
 
     adds_up = True
 
-    def __init__(self, counter: TokenCounter, counts: Counts, org: str) -> None:
+    def __init__(self, counter: TokenCounter, counts: Recent[tuple[str, bytes], int], org: str) -> None:
         self.name, self.count, self.at_least = counter.name, counter.count, counter.at_least
         self._counter, self._counts, self._org = counter, counts, org
 

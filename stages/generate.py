@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -19,6 +18,7 @@ from remit.stages.judging import Judge, Judged
 from remit.stages.lanes import Proposed, hits_of, lexical
 from remit.stages.near import edits_allowed, near_words
 from remit.stages.ports import Embedder, Finder, Found, Neighbours, Postings, Probe, Wanted
+from remit.stages.probing import probes_of
 from remit.stages.report import Degradation, Reason, Staged
 from remit.stages.request import Filters, Source
 from remit.stages.selection import Bar, Selection
@@ -100,7 +100,7 @@ async def generate(
     if ceiling.items <= 0 or ceiling.seconds <= 0:
         return Generated(received=0, kept=(), exhausted=Limit.ITEMS if ceiling.items <= 0 else Limit.SECONDS, cut=access.sources)
     with anyio.move_on_after(ceiling.seconds) as time:
-        probes, failed = await _probes(lookup.text, embedders, selection, ceiling.seconds * EMBEDDING_PART)
+        probes, failed = await probes_of(lookup.text, embedders, selection, ceiling.seconds * EMBEDDING_PART)
         search = _Search(lookup, probes, words, selection, most=ceiling.items)
         wanted = Wanted(
             words=_looked_up(lookup.terms),
@@ -121,15 +121,15 @@ async def generate(
             gains = await _gains(judged, turns, finder=finder, access=access, seconds=_left(time) * STORE_PART)
             judged = search.judge.raised(judged, found, gains) if gains else judged
         outlines = await _outlines(judged, foreseen, answer, finder=finder, access=access)
-        return _told(lookup, probes, found, judged, outlines, near=near, gains=gains, failed=failed, most=ceiling.items)
+        return search.told(found, judged, outlines, near=near, gains=gains, failed=failed)
     return Generated(received=0, kept=(), exhausted=Limit.SECONDS)
 
 
 class _Search:
-    """One search: what is likely is worked out inside the store's, and kept, so that it need not be worked out again."""
+    """One search, and what is told of it. What is likely is worked out inside the store's, and kept: it need not be worked out again."""
 
     def __init__(self, lookup: Lookup, probes: Sequence[Probe], words: Words, selection: Selection, *, most: int) -> None:
-        self._terms, self._words = lookup.terms, words
+        self._lookup, self._words = lookup, words
         self.foreseen: Judged | None = None
         self.judge = Judge(
             probes=probes,
@@ -146,64 +146,51 @@ class _Search:
         """What has a place as long as no near word and no turn adds to it."""
         if sum([each.keys.size for each in found.postings.values()]) > MANY_POSTINGS:
             return ()
-        self.foreseen = self.judge.of(found, lexical(self._terms, found, {}, self._words))
+        self.foreseen = self.judge.of(found, lexical(self._lookup.terms, found, {}, self._words))
         return self.foreseen.keys
 
     async def judged(self, found: Found, near: Mapping[str, Sequence[str]]) -> Judged:
-        scores = lexical(self._terms, found, near, self._words)
+        scores = lexical(self._lookup.terms, found, near, self._words)
         if scores.keys.size > MANY:
             await anyio.lowlevel.checkpoint()  # others have their turn between two pieces of arithmetic over a large scope
         return self.judge.of(found, scores)
 
-
-async def _probes(text: str, embedders: Sequence[Embedder], selection: Selection, seconds: float) -> tuple[tuple[Probe, ...], bool]:
-    """The question's vector in each stream, embedded once, and whether a stream failed or came too late."""
-    vectors = _made_at_once(text, embedders)
-    if len(vectors) < len(embedders):
-        with anyio.move_on_after(seconds):
-            for embedder in embedders[len(vectors) :]:
-                vectors.append(await _vector(text, embedder))
-    probes = [
-        Probe(lane=embedder.lane, space=embedder.space, vector=vector, least=selection.least(embedder.lane))
-        for embedder, vector in zip(embedders, vectors, strict=False)
-        if vector is not None and np.count_nonzero(vector)
-    ]
-    return tuple(probes), len(vectors) < len(embedders) or any(vector is None for vector in vectors)
-
-
-def _made_at_once(text: str, embedders: Sequence[Embedder]) -> list[NDArray[np.float32] | None]:
-    """The vectors of the first embedders, as far as those make them without waiting: nobody has to watch the time for that."""
-    vectors: list[NDArray[np.float32] | None] = []
-    for embedder in embedders:
-        at_once = getattr(embedder, "at_once", None)
-        try:
-            vector = None if at_once is None else at_once(text)
-        except Exception:  # noqa: BLE001 - then it is asked as any other
-            vector = None
-        if vector is None:
-            break
-        vectors.append(_sound(np.asarray(vector), embedder))
-    return vectors
-
-
-async def _vector(text: str, embedder: Embedder) -> NDArray[np.float32] | None:
-    """One vector for the question, or None when the embedder fails or answers anything else: that costs its stream only."""
-    try:
-        answer = np.asarray(await embedder.embed([text]))
-    except Exception:  # noqa: BLE001 - any fault of a provider, told as `embedding_failed`: words must still answer
-        return None
-    return _sound(answer[0], embedder) if answer.ndim and len(answer) == 1 else None
-
-
-def _sound(answer: NDArray[Any], embedder: Embedder) -> NDArray[np.float32] | None:
-    """A vector of its own of what an embedder answered for one text, or None of what is none."""
-    if answer.shape != (embedder.dimensions,) or answer.dtype.kind != "f":
-        return None
-    vector: NDArray[np.float32] = answer.copy()  # an embedder may use its array again
-    if vector.dtype != np.float32:
-        with np.errstate(over="ignore"):
-            vector = vector.astype(np.float32)
-    return vector if np.isfinite(vector).all() else None
+    def told(
+        self,
+        found: Found,
+        judged: Judged,
+        outlines: Mapping[int, Outline],
+        *,
+        near: Mapping[str, tuple[str, ...]],
+        gains: Mapping[int, float],
+        failed: bool,
+    ) -> Generated:
+        """The hits, what became of everything else, and how it was found. `failed` says that a stream had no vector for the question."""
+        lookup, most, proposals = self._lookup, self.judge.most, judged.proposals
+        hits = [hits_of(each, outlines, most, lookup.taken.get((each.lane, each.source), 0)) for each in proposals]
+        settled = _settled(hits, lookup)
+        dead = {} if lookup.seen else found.dead  # counted in the first round
+        rejected, cut = _rejected(proposals, hits, found, dead, most=most)
+        rejected[Reason.SEEN] = len(settled)
+        return Generated(
+            received=sum(dead.values()) + sum([each.seen for each in proposals]),
+            kept=_kept(hits, settled),
+            rejected={reason: count for reason, count in rejected.items() if count},
+            exhausted=found.exhausted or (Limit.ITEMS if cut else None),
+            degraded=found.degraded + _degraded(near, failed),
+            routes=found.routes,
+            coverage={probe.lane: (found.compared.get(probe.lane, 0), found.passages) for probe in self.judge.probes},
+            near=_as_written(near, lookup.terms),
+            left_out=found.left_out,
+            thresholds=judged.thresholds,
+            scores=judged.scores,
+            eligible=found.eligible,
+            cut=cut,
+            proposals=proposals,
+            bar=judged.bar,
+            gains=gains,
+            settled=settled,
+        )
 
 
 def _looked_up(terms: Terms) -> tuple[str, ...]:
@@ -275,46 +262,6 @@ def _unknown(word: str, found: Found) -> bool:
 
 def _stands(word: str, postings: Mapping[str, Postings]) -> bool:
     return word in postings and postings[word].keys.size > 0
-
-
-def _told(
-    lookup: Lookup,
-    probes: Sequence[Probe],
-    found: Found,
-    judged: Judged,
-    outlines: Mapping[int, Outline],
-    *,
-    near: Mapping[str, tuple[str, ...]],
-    gains: Mapping[int, float],
-    failed: bool,
-    most: int,
-) -> Generated:
-    """The hits, what became of everything else, and how it was found. `failed` says that a stream had no vector for the question."""
-    proposals = judged.proposals
-    hits = [hits_of(each, outlines, most, lookup.taken.get((each.lane, each.source), 0)) for each in proposals]
-    settled = _settled(hits, lookup)
-    dead = {} if lookup.seen else found.dead  # counted in the first round
-    rejected, cut = _rejected(proposals, hits, found, dead, most=most)
-    rejected[Reason.SEEN] = len(settled)
-    return Generated(
-        received=sum(dead.values()) + sum([each.seen for each in proposals]),
-        kept=_kept(hits, settled),
-        rejected={reason: count for reason, count in rejected.items() if count},
-        exhausted=found.exhausted or (Limit.ITEMS if cut else None),
-        degraded=found.degraded + _degraded(near, failed),
-        routes=found.routes,
-        coverage={probe.lane: (found.compared.get(probe.lane, 0), found.passages) for probe in probes},
-        near=_as_written(near, lookup.terms),
-        left_out=found.left_out,
-        thresholds=judged.thresholds,
-        scores=judged.scores,
-        eligible=found.eligible,
-        cut=cut,
-        proposals=proposals,
-        bar=judged.bar,
-        gains=gains,
-        settled=settled,
-    )
 
 
 def _settled(hits: Sequence[Sequence[Hit]], lookup: Lookup) -> tuple[Hit, ...]:

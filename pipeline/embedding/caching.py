@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
+from remit.pipeline.recent import Recent
 from remit.stages.ports import Embedder
 
 Key = tuple[str, str, bytes]
@@ -22,29 +22,22 @@ class QuestionCache:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._vectors: OrderedDict[Key, NDArray[np.float32]] = OrderedDict()
+        self._vectors: Recent[Key, NDArray[np.float32]] = Recent(most)
 
     def __len__(self) -> int:
         return len(self._vectors)
 
     def get(self, key: Key) -> NDArray[np.float32] | None:
-        vector = self._vectors.get(key)
-        if vector is not None:
-            self._vectors.move_to_end(key)
-        return vector
+        return self._vectors.get(key)
 
     def keep(self, key: Key, vector: NDArray[np.float32]) -> None:
         kept = vector.copy()  # of its own: a row would keep its whole batch alive
         kept.flags.writeable = False
-        self._vectors[key] = kept
-        self._vectors.move_to_end(key)
-        while len(self._vectors) > self.most:
-            self._vectors.popitem(last=False)
+        self._vectors.keep(key, kept)
 
     def forget(self, org: str) -> None:
         """Drops all of an org's, as when it may no longer use a provider."""
-        for key in [key for key in self._vectors if key[0] == org]:
-            del self._vectors[key]
+        self._vectors.drop_all(lambda key: key[0] == org)
 
 
 class Remembering:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
+from remit.pipeline.recent import Recent
 from remit.stages.access import Access
 from remit.stages.evidence import Memory, MemoryId, Origin, Reused, Verdict
 
@@ -46,10 +46,9 @@ class Reuse:
     def __init__(self, *, seconds: float, deny_seconds: float, most: int, clock: Callable[[], float]) -> None:
         denials = dict.fromkeys((Verdict.CHANGED, Verdict.MISSING, Verdict.INACCESSIBLE), deny_seconds)
         self._lasts = {verdict: lasts for verdict, lasts in ({Verdict.FRESH: seconds} | denials).items() if lasts > 0}
-        self._most = most
         self._clock = clock
         self._changes = 0
-        self._seen: OrderedDict[_Key, _Seen] = OrderedDict()
+        self._seen: Recent[_Key, _Seen] = Recent(most)
 
     def who(self, access: Access) -> str:
         """What tells this access from every other one, its time aside; empty when nothing is remembered anyway."""
@@ -64,7 +63,7 @@ class Reuse:
 
     def verdict(self, who: str, memory: Memory) -> Reused | None:
         """What an earlier look of the same access at the same version saw, if it still counts."""
-        if not self._seen or memory.origin is None:
+        if not len(self._seen) or memory.origin is None:
             return None
         key = _key(who, memory, memory.origin)
         seen = self._seen.get(key)
@@ -72,31 +71,25 @@ class Reuse:
             return None
         age = self._clock() - seen.at
         if not 0 <= age < self._lasts[seen.verdict]:
-            del self._seen[key]
+            self._seen.drop(key)
             return None
-        self._seen.move_to_end(key)
         return Reused(seen.verdict, timedelta(seconds=age))
 
     def keep(self, who: str, memory: Memory, verdict: Verdict, start: Start) -> None:
         """Remembers what a look saw. Not when a change was told while it ran: nobody knows what it saw of that."""
         if verdict not in self._lasts or memory.origin is None or start.changes != self._changes:
             return
-        key = _key(who, memory, memory.origin)
-        self._seen[key] = _Seen(verdict, start.at)
-        self._seen.move_to_end(key)
-        while len(self._seen) > self._most:
-            self._seen.popitem(last=False)
+        self._seen.keep(_key(who, memory, memory.origin), _Seen(verdict, start.at))
 
     def forget(self, *uris: str) -> None:
         """What was seen at these origins counts no more. Whatever their case: one forgotten too many only costs a look."""
         self._changes += 1
         told = {uri.casefold() for uri in uris}
-        for key in [key for key in self._seen if key.origin.uri.casefold() in told]:
-            del self._seen[key]
+        self._seen.drop_all(lambda key: key.origin.uri.casefold() in told)
 
     def forget_all(self) -> None:
         self._changes += 1
-        self._seen.clear()
+        self._seen.drop_all(lambda _: True)
 
 
 def _key(who: str, memory: Memory, origin: Origin) -> _Key:

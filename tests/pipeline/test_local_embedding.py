@@ -134,7 +134,8 @@ async def test_a_short_text_has_its_vector_at_once_and_a_long_one_is_waited_for(
     vector = LOCAL.at_once("deploy crash")
     assert vector is not None
     assert vector.tobytes() == (await LOCAL.embed(["deploy crash"])).tobytes()
-    assert LOCAL.at_once("deploy " * INLINE_CHARACTERS) is None
+    assert LOCAL.at_once("a" * INLINE_CHARACTERS) is not None
+    assert LOCAL.at_once("a" * (INLINE_CHARACTERS + 1)) is None
 
 
 def test_similarity_is_the_cosine() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from remit.pipeline.recent import Recent
 from remit.pipeline.storage.postgres.rows import reach
 from remit.pipeline.storage.postgres.wire import encoded, int8s
 from remit.stages.access import Access
@@ -95,15 +96,12 @@ class Remembered:
     """What is known of accesses, for the `most` that were seen last."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: OrderedDict[Key, Known] = OrderedDict()
+        self._known: Recent[Key, Known] = Recent(most)
 
     def get(self, access: Access) -> Known:
         key = access.org, access.granted, access.sources, access.scopes, access.fact_scopes
-        if (known := self._known.get(key)) is not None:
-            self._known.move_to_end(key)
-            return known
-        known = self._known[key] = Known({name: encoded(value) for name, value in reach(access).items() if name != "now"})
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
+        known = self._known.get(key)
+        if known is None:
+            known = Known({name: encoded(value) for name, value in reach(access).items() if name != "now"})
+            self._known.keep(key, known)
         return known
